@@ -53,8 +53,8 @@ fn build(blob: &Path, target: &Path) -> PathBuf {
     target.join(triple).join("release/deputy-blob")
 }
 
-/// Takes the image out of the ELF file, and checks what the loader relies on. The result: how many relocations (u32), their (offset, addend) pairs (u32
-/// each), the image.
+/// Takes the image out of the ELF file, and checks what the loader relies on. The result: how many
+/// relocations (u32), their (offset, addend) pairs (u32 each), the image.
 fn flatten(elf: &[u8]) -> Vec<u8> {
     const R_X86_64_RELATIVE: u32 = 8;
     let file = object::File::parse(elf).expect("an ELF file");

@@ -1,4 +1,5 @@
-//! `cargo xtask demo`: a lab of 3 nodes; programs placed on nodes that have nothing installed; what it costs.
+//! `cargo xtask demo`: a lab of 3 nodes; programs placed on nodes that have nothing installed; what
+//! it costs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -111,7 +112,8 @@ fn python(lab: &Lab) -> Result<()> {
     Ok(())
 }
 
-/// A compile on n3, which has no compiler; the result is the one that home's compiler makes natively.
+/// A compile on n3, which has no compiler; the result is the one that home's compiler makes
+/// natively.
 fn compile(lab: &Lab) -> Result<()> {
     head("A C program, compiled and assembled on n3");
     let cc1 = compiler()?;
@@ -145,7 +147,8 @@ fn compile(lab: &Lab) -> Result<()> {
     Ok(())
 }
 
-/// A computation that was started by a plain shell, moved to two nodes and home again while it works.
+/// A computation that was started by a plain shell, moved to two nodes and home again while it
+/// works.
 const MOVED: &str = r#"
 "$0" -c '
 import hashlib

@@ -9,8 +9,8 @@ use crate::tool::{self, Result, tree};
 /// Every node needs the first; those who try and measure need the second, too.
 const PROGRAMS: [&str; 2] = ["tern", "tern-lab"];
 
-/// Builds `target/dist`: programs without symbols, `NAME.debug` with them (found by debuggers through a link in the
-/// program), and the systemd unit.
+/// Builds `target/dist`: programs without symbols, `NAME.debug` with them (found by debuggers
+/// through a link in the program), and the systemd unit.
 pub fn run() -> Result<()> {
     let tern = tool::build_release()?;
     let dist = tree().join("target/dist");

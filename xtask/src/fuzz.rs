@@ -3,7 +3,8 @@
 use crate::tool::{self, Result, tree};
 use std::process::{Command, Stdio};
 
-/// Where the flags of `.cargo/config.toml` do not hold: sanitizers and coverage want none of them. cargo-fuzz sets its own.
+/// Where the flags of `.cargo/config.toml` do not hold: sanitizers and coverage want none of them.
+/// cargo-fuzz sets its own.
 const HOST: &str = "x86_64-unknown-linux-gnu";
 /// Of one input, before the target counts as hanging.
 const TIMEOUT_S: u32 = 20;
@@ -41,7 +42,8 @@ pub fn run(target: Option<&str>, seconds: &str) -> Result<()> {
         tool::run(Command::new("cargo").args(["+nightly", "install", "cargo-fuzz"]).env_remove("RUSTUP_TOOLCHAIN"))?;
     }
     let (time, timeout) = (format!("-max_total_time={seconds}"), format!("-timeout={TIMEOUT_S}"));
-    // Rust checks its own memory; what is unsafe here makes system calls, which the sanitizers do not see.
+    // Rust checks its own memory; what is unsafe here makes system calls, which the sanitizers do
+    // not see.
     let run = |name: &String| {
         tool::run(&mut fuzz(&["run", "--sanitizer", "none", "--target", HOST, name, "--", &time, &timeout]))
     };

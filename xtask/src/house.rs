@@ -1,7 +1,9 @@
-//! The rules of the house that clippy does not know: lengths, parameters, words, widths, names and import circles.
+//! The rules of the house that clippy does not know: lengths, parameters, words, widths, names and
+//! import circles.
 //!
-//! Code that is older than a rule may break it: `house.txt` notes how often each file does. A file may break a rule less often than noted, never more
-//! often; `cargo xtask check --tighten` lowers the notes to what is left.
+//! Code that is older than a rule may break it: `house.txt` notes how often each file does. A file
+//! may break a rule less often than noted, never more often; `cargo xtask check --tighten` lowers
+//! the notes to what is left.
 
 mod circles;
 mod functions;
@@ -101,7 +103,7 @@ pub fn check() -> Result<()> {
 /// How notes are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Tighten {
-    /// None rises.
+    /// Notes fall, and none rises.
     Lower,
     /// Everything is noted as it is: for a rule that is new.
     Anew,

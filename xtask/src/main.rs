@@ -1,4 +1,5 @@
-//! Developer commands: `cargo xtask check | test [SUITE...|--changed] [--quick|--full] [--strict] | fuzz | dist | demo | lab ...`
+//! Developer commands: `cargo xtask check | test [SUITE...|--changed] [--quick|--full] [--strict] |
+//! fuzz | dist | demo | lab ...`
 
 mod check;
 mod demo;

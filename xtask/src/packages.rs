@@ -5,7 +5,8 @@ use std::process::Command;
 
 use crate::tool::{Result, run};
 
-/// Program, package, and whether tests fail without it (else the test of that program is left out, and says so).
+/// Program, package, and whether tests fail without it (else the test of that program is left out,
+/// and says so).
 const PROGRAMS: [(&str, &str, bool); 34] = [
     ("python3", "python3", true),
     ("gcc", "gcc", true),

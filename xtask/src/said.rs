@@ -54,7 +54,8 @@ impl Said {
     }
 }
 
-/// Whether a line says that one test is right or wrong: programs with a runner of their own have no summary.
+/// Whether a line says that one test is right or wrong: programs with a runner of their own have no
+/// summary.
 fn verdict(line: &str) -> Option<bool> {
     let (_, after) = line.strip_prefix("test ")?.split_once(" ... ")?;
     match after.split(' ').next()? {

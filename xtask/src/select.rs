@@ -1,7 +1,7 @@
 //! Which tests a run has: all, those that are named, or those that a change reaches.
 //!
-//! A change reaches the crates whose files it touches, and all that depend on them. A test program of the whole
-//! (`crates/tern/tests`) whose own files alone are touched is reached alone.
+//! A change reaches the crates whose files it touches, and all that depend on them. A test program
+//! of the whole (`crates/tern/tests`) whose own files alone are touched is reached alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -15,9 +15,10 @@ const WHOLE: &str = "tern";
 /// What a run was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
-    /// Everything.
+    /// All tests are run.
     All,
-    /// These crates (`policy`), test programs of the whole (`moving`), or test programs of a crate (`os/filters`).
+    /// These crates (`policy`), test programs of the whole (`moving`), or test programs of a crate
+    /// (`os/filters`).
     Named(Vec<String>),
     /// What differs from the branch `main`, committed or not, and all that this reaches.
     Changed,
@@ -28,7 +29,7 @@ pub enum Selection {
 pub enum Scope {
     /// All of them, and its unit tests.
     Crate,
-    /// These alone.
+    /// Only these programs.
     Programs(BTreeSet<String>),
 }
 

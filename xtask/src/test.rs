@@ -19,12 +19,13 @@ pub enum Extent {
     Quick,
     /// Everything but what takes long.
     Normal,
-    /// Everything.
+    /// All tests are run.
     Full,
 }
 
 impl Extent {
-    /// How long a test program may say nothing. The longest test takes two minutes of a quiet machine, half an hour if it is one of those that take long.
+    /// How long a test program may say nothing. The longest test takes two minutes of a quiet
+    /// machine, half an hour if it is one of those that take long.
     fn patience(self) -> Duration {
         match self {
             Extent::Quick | Extent::Normal => Duration::from_secs(10 * 60),
@@ -74,7 +75,7 @@ impl Plan {
 pub enum Judgement {
     /// As passed; the last lines name it.
     Lenient,
-    /// As failed.
+    /// The test counts as failed.
     Strict,
 }
 
@@ -117,7 +118,8 @@ pub fn run(plan: Plan) -> Result<()> {
         );
     }
     remove_leftovers(&tern);
-    // Every failure has its name. One that is a matter of chance is still said, but does not hide what all others say.
+    // Every failure has its name. One that is a matter of chance is still said, but does not hide
+    // what all others say.
     let by_chance: Vec<&Failure> = match total.failed == failures.len() as u64 && failures.len() <= AGAIN_MAX {
         true => failures.iter().filter(|failure| passes_alone(failure, extent, &tern)).collect(),
         false => Vec::new(),
@@ -154,7 +156,8 @@ impl Notes {
         notes
     }
 
-    /// Takes what the tests of `program` have noted, corrects `count`, and returns a line for each note.
+    /// Takes what the tests of `program` have noted, corrects `count`, and returns a line for each
+    /// note.
     fn take(&self, program: &Executable, count: &mut Count) -> Vec<String> {
         let text = std::fs::read_to_string(&self.0).unwrap_or_default();
         let _ = std::fs::remove_file(&self.0);
@@ -255,8 +258,8 @@ fn passes_alone(failure: &Failure<'_>, extent: Extent, tern: &Path) -> bool {
     passed
 }
 
-/// Runs one test program, shows what failed, and counts; the names of the tests that failed. One that dies counts as a failure without a name.
-/// Where some hang, the others are run without them.
+/// Runs one test program, shows what failed, and counts; the names of the tests that failed. One
+/// that dies counts as a failure without a name. Where some hang, the others are run without them.
 fn run_program(program: &Executable, extent: Extent, tern: &Path) -> (Count, Vec<String>) {
     let given: &[&str] = if extent == Extent::Full { &["--include-ignored"] } else { &[] };
     let (ended, said) = listen(command(program, tern).args(given), extent);

@@ -84,7 +84,7 @@ pub struct Executable {
     pub kind: String,
     /// It is a test program.
     pub test: bool,
-    /// The program.
+    /// The path of the program.
     pub path: PathBuf,
 }
 

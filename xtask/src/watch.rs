@@ -11,7 +11,8 @@ const AFTER_ITS_END: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(500);
 /// At most so many threads are shown.
 const THREADS_MAX: usize = 300;
-/// Fields of `/proc/PID/stat` (proc_pid_stat(5)): the parent; when it was started, in ticks since boot.
+/// Fields of `/proc/PID/stat` (proc_pid_stat(5)): the parent; when it was started, in ticks since
+/// boot.
 const PARENT_FIELD: usize = 4;
 const START_FIELD: usize = 22;
 /// Its children are the kernel's.
@@ -19,13 +20,14 @@ const KTHREADD: u64 = 2;
 
 /// How a program that was watched came to its end.
 pub enum Ended {
-    /// By itself.
+    /// The program ended by itself.
     With(ExitStatus),
     /// It was killed, as nothing had been heard of it for too long.
     Silent,
 }
 
-/// Gives `each` the lines that `child` prints until it has ended. One that is silent for `patience` is killed, after `on_silence` has had a look.
+/// Gives `each` the lines that `child` prints until it has ended. One that is silent for `patience`
+/// is killed, after `on_silence` has had a look.
 pub fn lines(
     child: &mut Child,
     patience: Duration,

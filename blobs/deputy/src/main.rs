@@ -1,7 +1,9 @@
-//! What a deputy runs: it unmaps everything but itself, says that it is ready, and then runs the calls that its steward sends.
+//! What a deputy runs: it unmaps everything but itself, says that it is ready, and then runs the
+//! calls that its steward sends.
 //!
-//! Freestanding: no libc, no statics that are written, no relocations. Each thread has an area (stack, then a buffer); its control block is at
-//! the top of the stack and found through the FS base, so that the signal handler knows its channel.
+//! Freestanding: no libc, no statics that are written, no relocations. Each thread has an area
+//! (stack, then a buffer); its control block is at the top of the stack and found through the FS
+//! base, so that the signal handler knows its channel.
 #![no_std]
 #![no_main]
 

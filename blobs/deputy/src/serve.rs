@@ -26,7 +26,7 @@ const _: () = assert!(
         && offset_of!(Thread, start) == offset_of!(ThreadBlock, start)
 );
 
-/// `struct msghdr`.
+/// The kernel's `struct msghdr`.
 #[repr(C)]
 struct Message {
     name: u64,
@@ -42,7 +42,8 @@ impl Thread {
     /// The calling thread's control block.
     pub fn current() -> &'static Thread {
         let this: *const Thread;
-        // SAFETY: `enter` made the FS base point to a control block whose first word is its own address, for the life of the thread.
+        // SAFETY: `enter` made the FS base point to a control block whose first word is its own
+        // address, for the life of the thread.
         unsafe {
             asm!("mov {}, fs:[0]", out(reg) this, options(nostack, readonly));
             &*this
@@ -74,7 +75,8 @@ impl Thread {
         }
     }
 
-    /// Receives a request into the buffer. Returns its length and the descriptor that came with it, or -1.
+    /// Receives a request into the buffer. Returns its length and the descriptor that came with it,
+    /// or -1.
     fn receive(&self) -> (usize, i32) {
         const MSG_CMSG_CLOEXEC: u64 = 0x4000_0000;
         const EINTR: i64 = -4;
@@ -145,10 +147,12 @@ impl Thread {
         }
     }
 
-    /// Ends the thread and frees its area: the stack under these very instructions, so nothing is called between the two.
+    /// Ends the thread and frees its area: the stack under these very instructions, so nothing is
+    /// called between the two.
     fn leave(&self) -> ! {
         let area = self as *const Thread as u64 + 64 - STACK_BYTES as u64;
-        // SAFETY: the channel and the area are this thread's own; the first thread's area lies in the region, and goes like the others.
+        // SAFETY: the channel and the area are this thread's own; the first thread's area lies in
+        // the region, and goes like the others.
         unsafe {
             sys::call(sys::CLOSE, [self.channel() as u64, 0, 0, 0, 0, 0]);
             signals::mask(!0);
@@ -160,8 +164,9 @@ impl Thread {
     fn reply(&self, request: &Request, result: i64, out_bytes: u32) {
         let from = request.out_offset as usize;
         let head = Reply { kind: REPLY, data_bytes: out_bytes, result };
-        // The header goes right before the data that goes back: over the end of the request's own header or data that is done with.
-        // SAFETY: the packet starts inside the buffer (a request header is larger than a reply header) and ends inside the data, which `run` checked.
+        // The header goes right before the data that goes back: over the end of the request's own
+        // header or data that is done with. SAFETY: the packet starts inside the buffer (a request
+        // header is larger than a reply header) and ends inside the data, which `run` checked.
         let packet = unsafe {
             let at = self.data().add(from).sub(size_of::<Reply>());
             at.cast::<Reply>().write_unaligned(head);
@@ -206,7 +211,8 @@ impl Thread {
         (result, out_bytes)
     }
 
-    /// Makes addresses of the offsets that structures in the data hold. The list lies behind the data, where the call may write: it is used up before.
+    /// Makes addresses of the offsets that structures in the data hold. The list lies behind the
+    /// data, where the call may write: it is used up before.
     fn relocate(&self, request: &Request) {
         let list = request.data_bytes as usize;
         for i in 0..request.inner as usize {
@@ -247,8 +253,9 @@ impl Thread {
         }
     }
 
-    /// Makes a child. `None` in the child, whose channel is the new one; a signal that came to it waits until then. The first `others` words of the data are
-    /// channels of threads that the child does not have.
+    /// Makes a child. `None` in the child, whose channel is the new one; a signal that came to it
+    /// waits until then. The first `others` words of the data are channels of threads that the
+    /// child does not have.
     fn new_process(&self, channel_fd: i32, others: u64) -> Option<i64> {
         const SIGCHLD: u64 = 17;
         if channel_fd < 0 {
@@ -271,7 +278,8 @@ impl Thread {
         for i in 0..(others as usize).min(DATA_BYTES / size_of::<i32>()) {
             // SAFETY: inside the buffer.
             let fd = unsafe { self.data().cast::<i32>().add(i).read_unaligned() };
-            // A thread that has just ended has closed its channel, and the number may already mean the new one, or a file.
+            // A thread that has just ended has closed its channel, and the number may already mean
+            // the new one, or a file.
             if fd != channel_fd && peer(fd) == steward {
                 close(fd);
             }
@@ -307,9 +315,11 @@ impl Thread {
         0
     }
 
-    /// Opens the path at this offset of the data with the process' own rights: a program that may be executed but not read stays unnamed.
+    /// Opens the path at this offset of the data with the process' own rights: a program that may
+    /// be executed but not read stays unnamed.
     fn open_program(&self, offset: u64) -> i32 {
-        /// O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC: whatever the path names, opening it waits for nothing.
+        /// O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC: whatever the path names, opening it waits
+        /// for nothing.
         const FLAGS: u64 = 0x100 | 0x800 | 0x8_0000;
         // SAFETY: the steward ended the path by NUL, inside the buffer.
         unsafe { sys::call(sys::OPEN, [self.data() as u64 + offset, FLAGS, 0, 0, 0, 0]) as i32 }
@@ -361,7 +371,8 @@ unsafe fn spawn(thread: *mut Thread) -> i64 {
     /// CLONE_VM | FS | FILES | SIGHAND | THREAD | SYSVSEM | SETTLS
     const FLAGS: u64 = 0x100 | 0x200 | 0x400 | 0x800 | 0x1_0000 | 0x4_0000 | 0x8_0000;
     let tid: i64;
-    // SAFETY: the child starts on its own stack, never returns, and takes its control block from the FS base that the kernel set.
+    // SAFETY: the child starts on its own stack, never returns, and takes its control block from
+    // the FS base that the kernel set.
     unsafe {
         asm!(
             "syscall", "test rax, rax", "jnz 2f",
@@ -380,7 +391,8 @@ unsafe extern "C" fn enter(thread: *const Thread) -> ! {
     unsafe { (*thread).serve() }
 }
 
-/// Goes on as a deputy thread whose control block, FS base and stack somebody else has prepared; all signals are blocked.
+/// Goes on as a deputy thread whose control block, FS base and stack somebody else has prepared;
+/// all signals are blocked.
 ///
 /// # Safety
 /// As said.

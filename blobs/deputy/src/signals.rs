@@ -16,7 +16,8 @@ const SIGKILL: i32 = 9;
 const SIGCHLD: i32 = 17;
 const SIGCONT: i32 = 18;
 const SIGSTOP: i32 = 19;
-/// Offset of rip in `ucontext_t` (asm/sigcontext.h: uc_mcontext at 40, then r8..r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip).
+/// Offset of rip in `ucontext_t` (asm/sigcontext.h: uc_mcontext at 40, then r8..r15, rdi, rsi, rbp,
+/// rbx, rdx, rax, rcx, rsp, rip).
 const UCONTEXT_RIP: usize = 40 + 16 * 8;
 
 /// The kernel's `struct sigaction`.
@@ -82,7 +83,8 @@ pub fn catch_all(ignored: u64, child_flags: u64) {
     }
 }
 
-/// Has the kernel do what a stop of job control does by default, and returns when the process goes on. Not if it has been continued since `continued`.
+/// Has the kernel do what a stop of job control does by default, and returns when the process goes
+/// on. Not if it has been continued since `continued`.
 pub fn stop(signal: i32, continued: u32) {
     let before = mask(!0);
     if Thread::current().continued().load(Ordering::Relaxed) == continued {
@@ -113,7 +115,8 @@ pub fn mask(set: u64) -> u64 {
     before
 }
 
-/// Ends the process as `signal` does by default, without a core: the core would be the blob's, not the program's.
+/// Ends the process as `signal` does by default, without a core: the core would be the blob's, not
+/// the program's.
 pub fn die(signal: i32) -> ! {
     const PR_SET_DUMPABLE: u64 = 4;
     set(signal, &Action { handler: SIG_DFL, flags: SA_RESTORER, restorer: restorer as *const () as u64, mask: 0 });

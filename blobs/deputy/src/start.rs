@@ -8,7 +8,8 @@ const PR_SET_NAME: u64 = 15;
 const PR_SET_MM: u64 = 35;
 const PR_SET_MM_MAP: u64 = 14;
 
-/// Offset 0 of the image. `rdi`: the address of a [`Start`]; `rsi`: the first thread's stack. Or `rdi` zero: another thread, whose control block is prepared.
+/// Offset 0 of the image. `rdi`: the address of a [`Start`]; `rsi`: the first thread's stack. Or
+/// `rdi` zero: another thread, whose control block is prepared.
 #[unsafe(no_mangle)]
 #[unsafe(link_section = ".text.start")]
 #[unsafe(naked)]
@@ -53,7 +54,8 @@ unsafe extern "C" fn main(start: *const Start) -> ! {
 
 /// The kernel would write to these addresses after they are gone.
 fn forget_thread_registrations() {
-    // SAFETY: both only tell the kernel to forget an address. rseq was unregistered by the loader, who knows where it was.
+    // SAFETY: both only tell the kernel to forget an address. rseq was unregistered by the loader,
+    // who knows where it was.
     unsafe {
         sys::call(sys::SET_ROBUST_LIST, [0, 24, 0, 0, 0, 0]);
         sys::call(sys::SET_TID_ADDRESS, [0; 6]);
@@ -63,7 +65,8 @@ fn forget_thread_registrations() {
 fn unmap_all_but(from: u64, to: u64) {
     const LOWEST: u64 = 0x1000;
     const TOP: u64 = 0x7fff_ffff_f000;
-    // SAFETY: nothing outside the region is used from here on; the stack and this code lie inside it.
+    // SAFETY: nothing outside the region is used from here on; the stack and this code lie inside
+    // it.
     unsafe {
         sys::call(sys::MUNMAP, [LOWEST, from - LOWEST, 0, 0, 0, 0]);
         sys::call(sys::MUNMAP, [to, TOP - to, 0, 0, 0, 0]);
@@ -89,8 +92,9 @@ struct MmMap {
     exe_fd: u32,
 }
 
-/// Tells the kernel where the arguments are, so that `ps` shows the program's command line, and which file the program is. Where the kernel
-/// refuses the file (it wants privilege for that), the rest is set without it.
+/// Tells the kernel where the arguments are, so that `ps` shows the program's command line, and
+/// which file the program is. Where the kernel refuses the file (it wants privilege for that), the
+/// rest is set without it.
 pub fn set_map(start: &Start, arg_end: u64, env_end: u64, exe_fd: i32) {
     let mut map = MmMap {
         start_code: start.region_start,

@@ -30,7 +30,8 @@ pub const SET_ROBUST_LIST: u64 = 273;
 /// As the call's own rules say.
 pub unsafe fn call(nr: u64, a: [u64; 6]) -> i64 {
     let ret: i64;
-    // SAFETY: the kernel changes rax, rcx and r11 only; what the call does to memory is the caller's promise.
+    // SAFETY: the kernel changes rax, rcx and r11 only; what the call does to memory is the
+    // caller's promise.
     unsafe {
         asm!("syscall", inlateout("rax") nr as i64 => ret, in("rdi") a[0], in("rsi") a[1], in("rdx") a[2],
              in("r10") a[3], in("r8") a[4], in("r9") a[5], lateout("rcx") _, lateout("r11") _, options(nostack));
@@ -45,8 +46,10 @@ pub fn exit_group(status: u64) -> ! {
     }
 }
 
-/// A system call that a signal handler can turn back: between `interruptible_first` and `interruptible_last` the call has not been made, and the handler
-/// moves the thread to `interruptible_abort` (the technique of cancellation points; see nptl's or musl's `__syscall_cp`).
+/// A system call that a signal handler can turn back: between `interruptible_first` and
+/// `interruptible_last` the call has not been made, and the handler moves the thread to
+/// `interruptible_abort` (the technique of cancellation points; see nptl's or musl's
+/// `__syscall_cp`).
 ///
 /// # Safety
 /// As the call's own rules say.
@@ -73,10 +76,12 @@ pub unsafe extern "C" fn interruptible(nr: u64, args: *const [u64; 6]) -> i64 {
     )
 }
 
-/// Addresses of the interruptible part: first instruction, the one behind the call, and where the handler sends a thread that it turns back.
+/// Addresses of the interruptible part: first instruction, the one behind the call, and where the
+/// handler sends a thread that it turns back.
 pub fn interruptible_part() -> (u64, u64, u64) {
     let (first, last, abort);
-    // SAFETY: takes three addresses, relative to the instruction pointer (through the linker's table they would need relocation).
+    // SAFETY: takes three addresses, relative to the instruction pointer (through the linker's
+    // table they would need relocation).
     unsafe {
         asm!("lea {}, [rip + interruptible_first]", "lea {}, [rip + interruptible_last]", "lea {}, [rip + interruptible_abort]",
              out(reg) first, out(reg) last, out(reg) abort, options(nomem, nostack, preserves_flags));

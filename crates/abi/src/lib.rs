@@ -1,11 +1,14 @@
-//! What a steward and a deputy blob say to each other, and what the blob finds when it starts. No dependencies: the blob is built from it too.
+//! What a steward and a deputy blob say to each other, and what the blob finds when it starts. No
+//! dependencies: the blob is built from it too.
 //!
-//! One packet (SOCK_SEQPACKET) is one message: a fixed header, then bytes. The steward sends a [`Request`], the deputy thread answers with one
-//! [`Reply`] of kind [`REPLY`]; packets of kind [`SIGNAL`] come between, in the order in which things happened to the thread.
+//! One packet (SOCK_SEQPACKET) is one message: a fixed header, then bytes. The steward sends a
+//! [`Request`], the deputy thread answers with one [`Reply`] of kind [`REPLY`]; packets of kind
+//! [`SIGNAL`] come between, in the order in which things happened to the thread.
 #![no_std]
 #![forbid(unsafe_code)]
 
-/// Bytes of data that one packet may carry behind its header; also the size of a deputy thread's buffer.
+/// Bytes of data that one packet may carry behind its header; also the size of a deputy thread's
+/// buffer.
 pub const DATA_BYTES: usize = 128 << 10;
 
 /// Stack of a deputy thread, bytes.
@@ -13,7 +16,8 @@ pub const STACK_BYTES: usize = 32 << 10;
 
 /// Run the system call `nr`.
 pub const OP_CALL: u32 = 1;
-/// Make another thread; its channel comes with the packet (SCM_RIGHTS). The result is its TID, and above its 32 bits the channel's number.
+/// Make another thread; its channel comes with the packet (SCM_RIGHTS). The result is its TID, and
+/// above its 32 bits the channel's number.
 pub const OP_THREAD: u32 = 2;
 /// End this thread; no reply.
 pub const OP_THREAD_EXIT: u32 = 3;
@@ -21,18 +25,22 @@ pub const OP_THREAD_EXIT: u32 = 3;
 pub const OP_EXIT: u32 = 4;
 /// End the process as signal `args[0]` does by default; no reply.
 pub const OP_DIE: u32 = 5;
-/// The program changed (exec): data holds `args[0]` bytes of argument strings, then, if `args[1]` is not zero, the path of its file, ended by NUL.
+/// The program changed (exec): data holds `args[0]` bytes of argument strings, then, if `args[1]`
+/// is not zero, the path of its file, ended by NUL.
 pub const OP_PROGRAM: u32 = 6;
 
-/// Make a child process, a deputy too; its channel comes with the packet (SCM_RIGHTS). The result is its PID; the child says [`READY`] on its channel. Data
-/// holds `args[0]` numbers (`i32`): channels of the process' other threads, which the child closes.
+/// Make a child process, a deputy too; its channel comes with the packet (SCM_RIGHTS). The result
+/// is its PID; the child says [`READY`] on its channel. Data holds `args[0]` numbers (`i32`):
+/// channels of the process' other threads, which the child closes.
 pub const OP_FORK: u32 = 7;
 /// Take the descriptor that comes with the packet (SCM_RIGHTS); the result is its number.
 pub const OP_TAKE: u32 = 9;
-/// Ignore exactly the signals of `args[0]` (bit n-1 for signal n), catch the others; `args[1]`: flags of SIGCHLD's action.
+/// Ignore exactly the signals of `args[0]` (bit n-1 for signal n), catch the others; `args[1]`:
+/// flags of SIGCHLD's action.
 pub const OP_IGNORE: u32 = 8;
-/// Do what signal `args[0]` (SIGTSTP, SIGTTIN, SIGTTOU) does by default: the home's kernel stops the process, or does not if its group is orphaned. Nothing
-/// is done if the process was continued meanwhile: `args[1]` is how many SIGCONTs it has told of. Replies when the process goes on.
+/// Do what signal `args[0]` (SIGTSTP, SIGTTIN, SIGTTOU) does by default: the home's kernel stops
+/// the process, or does not if its group is orphaned. Nothing is done if the process was continued
+/// meanwhile: `args[1]` is how many SIGCONTs it has told of. Replies when the process goes on.
 pub const OP_STOP: u32 = 20;
 
 /// Steward to deputy thread.
@@ -53,11 +61,12 @@ pub struct Request {
     pub out_bytes: u32,
     /// ... or, if not zero, at most `out_fixed` and as many as the call returned, times this.
     pub out_per_result: u32,
-    /// See `out_per_result`.
+    /// A fixed number of bytes beside `out_per_result`.
     pub out_fixed: u32,
     /// Bytes of data behind this header.
     pub data_bytes: u32,
-    /// Behind the data: so many offsets (u32) of words in the data that are offsets into it themselves, to become addresses.
+    /// Behind the data: so many offsets (u32) of words in the data that are offsets into it
+    /// themselves, to become addresses.
     pub inner: u32,
     /// Signals that the thread blocks during the call (bit n-1 for signal n).
     pub blocked: u32,
@@ -67,7 +76,8 @@ pub struct Request {
 pub const REPLY: u32 = 0x0de9_0001;
 /// Kind of a note that a signal arrived; data is the siginfo (128 bytes).
 pub const SIGNAL: u32 = 0x0de9_0002;
-/// First packet of a deputy: it is ready. `result` is the TID, and above its 32 bits the channel's number.
+/// First packet of a deputy: it is ready. `result` is the TID, and above its 32 bits the channel's
+/// number.
 pub const READY: u32 = 0x0de9_0003;
 
 /// The call was not executed: a signal came first. (Also -EINTR of a call that had done nothing.)
@@ -85,15 +95,16 @@ pub struct Reply {
     pub result: i64,
 }
 
-/// The signal with which the steward interrupts a deputy thread in a forwarded call (never shown to the program). It is one that glibc keeps
-/// for itself, and uses only inside a process.
+/// The signal with which the steward interrupts a deputy thread in a forwarded call (never shown to
+/// the program). It is one that glibc keeps for itself, and uses only inside a process.
 pub const CANCEL_SIGNAL: i32 = 33;
 
 /// What the blob finds at start, in the memory that its loader prepared.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Start {
-    /// First address of the region that stays (page aligned): blob, this struct, argument strings, stack, buffer.
+    /// First address of the region that stays (page aligned): blob, this struct, argument strings,
+    /// stack, buffer.
     pub region_start: u64,
     /// First address behind it.
     pub region_end: u64,
@@ -107,13 +118,14 @@ pub struct Start {
     pub arg_room: u64,
     /// Two buffers' worth of memory for the first thread: stack, then data.
     pub thread_area: u64,
-    /// The channel.
+    /// The descriptor of the channel.
     pub channel_fd: i32,
     /// The program's file, to be shown as /proc/PID/exe; -1 if none.
     pub exe_fd: i32,
     /// Signals that are ignored and stay so (bit n-1 for signal n).
     pub ignored: u64,
-    /// Not zero: what is mapped beside the region stays, for the body still fetches its pages; the steward has it unmapped.
+    /// Not zero: what is mapped beside the region stays, for the body still fetches its pages; the
+    /// steward has it unmapped.
     pub keeps: u64,
     /// Name of the program, for /proc/PID/comm.
     pub comm: [u8; 16],
@@ -123,8 +135,9 @@ pub struct Start {
     pub ready: core::sync::atomic::AtomicU32,
 }
 
-/// A thread's control block at the top of its stack; the FS base points to it. Whoever makes a deputy of a running process writes it for every thread but the
-/// first, and sets the thread's registers: instruction pointer to the blob's first byte, `rdi` zero.
+/// A thread's control block at the top of its stack; the FS base points to it. Whoever makes a
+/// deputy of a running process writes it for every thread but the first, and sets the thread's
+/// registers: instruction pointer to the blob's first byte, `rdi` zero.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadBlock {
@@ -132,7 +145,7 @@ pub struct ThreadBlock {
     pub this: u64,
     /// The thread's channel.
     pub channel_fd: i32,
-    /// Zero.
+    /// Reserved, and zero.
     pub reserved: u32,
     /// Header and data of the current request.
     pub buffer: u64,

@@ -370,7 +370,8 @@ mod tests {
         assert_eq!(seen(Gathered::default().running()), b"");
     }
 
-    /// Failed before: it was not refused, and its move failed with "setting an offset: Bad file descriptor".
+    /// Failed before: it was not refused, and its move failed with "setting an offset: Bad file
+    /// descriptor".
     #[test]
     fn open_memory_without_a_name_is_refused() {
         let (pid, pidfd) = (std::process::id() as i32, PidFd::open(std::process::id() as i32).unwrap());

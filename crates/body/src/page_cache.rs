@@ -1,7 +1,7 @@
 //! A cache of the pages of processes that have left over a slow link, from home or from a node:
-//! pages as they were sent. The kernel may reclaim them whenever it needs memory ([`os::reclaimable_memory`]).
-//! If the process comes back, unchanged pages need not be sent ([`crate::Stocked`]). Nothing
-//! depends on the cache.
+//! pages as they were sent. The kernel may reclaim them whenever it needs memory
+//! ([`os::reclaimable_memory`]). If the process comes back, unchanged pages need not be sent
+//! ([`crate::Stocked`]). Nothing depends on the cache.
 
 use crate::copied::FILES_BYTES_MAX;
 use crate::pages::{PAGE, Run};

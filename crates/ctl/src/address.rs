@@ -7,7 +7,7 @@ use std::net::IpAddr;
 pub struct Own {
     /// Interface that has it.
     pub interface: String,
-    /// The address.
+    /// The address of the interface.
     pub ip: IpAddr,
     /// No device is behind the interface.
     pub is_virtual: bool,
@@ -24,10 +24,12 @@ pub enum Reach {
     Nowhere,
 }
 
-/// Finds the address. `route`: the one from which this machine speaks to the world, if it has a way there.
+/// Finds the address. `route`: the one from which this machine speaks to the world, if it has a way
+/// there.
 ///
-/// One address is plain. So is the one of the way to the world, if it is a device's, and all others are those of bridges and
-/// tunnels, which programs make for themselves (containers, virtual machines).
+/// One address is plain. So is the one of the way to the world, if it is a device's, and all others
+/// are those of bridges and tunnels, which programs make for themselves (containers, virtual
+/// machines).
 pub fn reach(all: &[Own], route: Option<IpAddr>) -> Reach {
     let reachable = all.iter().filter(|own| !is_local(own.ip));
     let (v4, v6): (Vec<&Own>, Vec<&Own>) = reachable.partition(|own| own.ip.is_ipv4());

@@ -2,16 +2,17 @@
 
 use serde::{Serialize, de::DeserializeOwned};
 
-/// Version of the messages in this crate. Raised only when an old reader could not skip what it does not know.
+/// Version of the messages in this crate. Raised only when an old reader could not skip what it
+/// does not know.
 pub const VERSION: u8 = 8;
 
 /// Why bytes are no message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CodecError {
-    /// Nothing there.
+    /// The message is empty.
     #[error("empty message")]
     Empty,
-    /// Another version.
+    /// The message has another version.
     #[error("message of version {got}, this side speaks {VERSION}: run the same tern on both sides")]
     Version {
         /// The other side's.
@@ -26,9 +27,9 @@ pub enum CodecError {
     /// Too large to be sent or taken.
     #[error("message of {bytes} bytes, at most {limit} are allowed")]
     TooLarge {
-        /// Its size.
+        /// The size of the message.
         bytes: usize,
-        /// The bound.
+        /// The most that is allowed.
         limit: usize,
     },
 }

@@ -15,9 +15,9 @@ pub struct Facts {
     pub cpu_features: Vec<String>,
     /// Bytes in which programs save all registers (CPUID 0xD); 0: not known.
     pub xsave_bytes: u32,
-    /// Online CPUs.
+    /// The number of processors that are online.
     pub cores: u32,
-    /// Memory, bytes.
+    /// The memory of the machine, bytes.
     pub memory_bytes: u64,
     /// Highest PID plus one that processes can have.
     pub pid_max: u32,
@@ -34,7 +34,7 @@ pub struct Facts {
 pub struct Load {
     /// Runnable tasks, guests' included, thousandths: a rise shows at once, a fall within seconds.
     pub runnable_milli: u32,
-    /// Online CPUs.
+    /// The number of processors that are online.
     pub cores: u32,
     /// Memory that programs could still get, MiB.
     pub available_mib: u32,
@@ -78,7 +78,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// A finding.
+    /// Makes a finding about a subject.
     pub fn new(subject: impl Into<String>, grade: Grade, detail: impl Into<String>) -> Finding {
         Finding { subject: subject.into(), grade, detail: detail.into() }
     }

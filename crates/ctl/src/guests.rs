@@ -42,7 +42,7 @@ pub enum Leaving {
     Goes,
     /// It stays, for this reason.
     Stays {
-        /// In words.
+        /// What happened, in words.
         why: String,
     },
 }
@@ -61,7 +61,7 @@ pub enum Whom {
 /// What is done about processes that could not leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Insist {
-    /// They stay.
+    /// Guests that stay are left.
     No,
     /// They are tried again.
     Again,
@@ -81,13 +81,13 @@ pub struct TakenBack {
 /// A process that keeps a node in its cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remaining {
-    /// Its home.
+    /// The name of its home.
     pub home: String,
     /// The node that hosts it.
     pub node: String,
     /// PID at home.
     pub pid: i32,
-    /// Command line.
+    /// The command line of the process.
     pub command: String,
     /// Whether it goes, or why it stays.
     pub leaving: Leaving,

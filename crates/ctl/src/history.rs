@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 /// Largest event, bytes.
 pub const EVENT_BYTES: usize = 8 << 10;
 
-/// One event.
+/// One event of a process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
     /// When, milliseconds since 1970.
     pub at_ms: u64,
-    /// What happened.
+    /// What happened to the process.
     #[serde(rename = "event")]
     pub what: Happening,
 }
@@ -23,11 +23,12 @@ pub struct Event {
 pub enum Happening {
     /// `tern run` placed it on this node.
     Placed {
-        /// The node.
+        /// The name of the node.
         node: String,
         /// Who wanted it.
         by: By,
-        /// `at_ms` of the policy's choice of the node in `tern log --decisions`; none if the user named the node.
+        /// `at_ms` of the policy's choice of the node in `tern log --decisions`; none if the user
+        /// named the node.
         decision_ms: Option<u64>,
     },
     /// It was moved.
@@ -69,18 +70,18 @@ pub enum Happening {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum By {
-    /// This user.
+    /// The user with this id.
     User(u32),
     /// The policy of the process' home.
     Policy {
-        /// Its reason.
+        /// The reason of the decision.
         cause: String,
         /// `at_ms` of the decision in `tern log --decisions`.
         decision_ms: u64,
     },
     /// The owner of this node, who sends its guests away, or leaves the cluster.
     Owner {
-        /// The node.
+        /// The name of the node.
         node: String,
     },
 }
@@ -112,7 +113,7 @@ impl Event {
 }
 
 impl By {
-    /// For people.
+    /// Says it for people.
     pub fn words(&self) -> String {
         match self {
             By::User(0) => "root".into(),

@@ -1,4 +1,5 @@
-//! Control messages: `tern` to `ternd` ([`tool`]), `ternd` to `ternd` ([`peer`]), `ternd` to stewards ([`steward`]). No I/O.
+//! Control messages: `tern` to `ternd` ([`tool`]), `ternd` to `ternd` ([`peer`]), `ternd` to
+//! stewards ([`steward`]). No I/O.
 #![forbid(unsafe_code)]
 
 pub mod address;

@@ -14,18 +14,20 @@ pub enum How {
     Pre,
     /// It goes on there at once; its memory follows, what it misses first.
     Post,
-    /// From a node: to home's memory first, while it stands still, so that the node is free at once; from home on as [`How::Post`].
+    /// From a node: to home's memory first, while it stands still, so that the node is free at
+    /// once; from home on as [`How::Post`].
     Flush,
 }
 
 /// What a user wants of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wish {
-    /// How.
+    /// How it is done.
     pub how: How,
     /// For how long it may stand still, microseconds: what `auto` and `pre` aim at.
     pub max_freeze_us: u64,
-    /// The CPU there may lack what this one has: the program looked for what it uses on a lesser one.
+    /// The CPU there may lack what this one has: the program looked for what it uses on a lesser
+    /// one.
     pub any_cpu: bool,
     /// From a node to another by way of home, and not straight there.
     pub by_home: bool,
@@ -51,7 +53,8 @@ impl Default for Wish {
     }
 }
 
-/// Bytes that go at once as `4k`, `64k`, `1M` ([`Pace::buffer_bytes`]); what is wrong with it, in words.
+/// Bytes that go at once as `4k`, `64k`, `1M` ([`Pace::buffer_bytes`]); what is wrong with it, in
+/// words.
 pub fn parse_buffer(text: &str) -> Result<u64, String> {
     let units = [("k", 10), ("M", 20)];
     let parsed = units.into_iter().find_map(|(unit, shift)| {
@@ -87,13 +90,15 @@ pub struct Progress {
     pub stage: Stage,
     /// Bytes that the pages took on the link so far, packed where that is quicker.
     pub sent_bytes: u64,
-    /// Bytes of memory that are still to go, at most; of a process that runs, without what it will have written meanwhile.
+    /// Bytes of memory that are still to go, at most; of a process that runs, without what it will
+    /// have written meanwhile.
     pub left_bytes: u64,
     /// Bytes that the link took in the last second.
     pub bytes_per_s: u64,
     /// Bytes of memory that went in that second.
     pub memory_per_s: u64,
-    /// For how long the other node has not answered, milliseconds, if something waits for an answer.
+    /// For how long the other node has not answered, milliseconds, if something waits for an
+    /// answer.
     pub silent_ms: Option<u64>,
 }
 
@@ -113,7 +118,8 @@ pub struct Phase {
     pub us: u64,
 }
 
-/// One way of a move, by home's clock: from home to a node, back, or from node to node; through home this has two.
+/// One way of a move, by home's clock: from home to a node, back, or from node to node; through
+/// home this has two.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leg {
     /// Where the process went.
@@ -122,10 +128,12 @@ pub struct Leg {
     pub how: String,
     /// From the first look at the process until nothing was left to do, microseconds.
     pub total_us: u64,
-    /// From before its threads were stopped until they ran there, microseconds. What one message takes between the nodes is counted too much (to
-    /// a node) or too little (home): the other end says when.
+    /// From before its threads were stopped until they ran there, microseconds. What one message
+    /// takes between the nodes is counted too much (to a node) or too little (home): the other end
+    /// says when.
     pub freeze_us: u64,
-    /// What of the process takes time whatever its memory; 0 where that was not counted: on the way to a node, it is.
+    /// What of the process takes time whatever its memory; 0 where that was not counted: on the way
+    /// to a node, it is.
     pub parts: Parts,
     /// Bytes of pages that were sent.
     pub page_bytes: u64,

@@ -1,4 +1,5 @@
-//! What daemons say to each other over TLS: one length-prefixed message each way, as often as the client likes.
+//! What daemons say to each other over TLS: one length-prefixed message each way, as often as the
+//! client likes.
 
 use std::net::SocketAddr;
 
@@ -16,9 +17,9 @@ pub const MEMBERS_MAX: usize = 4096;
 /// A member, as daemons tell each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Member {
-    /// Name.
+    /// The name that it has.
     pub name: String,
-    /// Node id.
+    /// The id of the node.
     pub id: u64,
     /// Where its daemon listens (TCP and UDP).
     pub address: SocketAddr,
@@ -31,11 +32,11 @@ pub struct Member {
 pub struct Need {
     /// Its number at home.
     pub process: u64,
-    /// Memory, MiB.
+    /// The memory that it uses, MiB.
     pub memory_mib: u32,
-    /// Open descriptors.
+    /// The number of open descriptors.
     pub descriptors: u64,
-    /// Threads.
+    /// The number of threads.
     pub tasks: u64,
 }
 
@@ -46,7 +47,7 @@ pub enum PeerRequest {
     Enter {
         /// The one who asks.
         me: Member,
-        /// Its load.
+        /// The load of the node.
         load: Load,
     },
     /// One exchange of clock readings, NTP style. Answered by [`PeerAnswer::Clock`].
@@ -55,27 +56,30 @@ pub enum PeerRequest {
     Facts,
     /// Start a warden for this room of mine.
     HostRoom {
-        /// The room.
+        /// The room that is meant.
         room: RoomId,
         /// Where the warden finds my daemon.
         address: SocketAddr,
         /// The user whose processes it will have.
         owner: u32,
     },
-    /// I am about to leave: close your rooms here that have no guests. Refused, in words, if one has guests.
+    /// I am about to leave: close your rooms here that have no guests. Refused, in words, if one
+    /// has guests.
     Vacate,
     /// I have gone for good. No answer is awaited.
     Leave {
         /// Node id of the one who leaves.
         id: u64,
     },
-    /// May a process that already runs come? Answered by [`PeerAnswer::Done`]: a promise that holds for some seconds.
+    /// May a process that already runs come? Answered by [`PeerAnswer::Done`]: a promise that holds
+    /// for some seconds.
     Admit {
         /// Which, from where, and why.
         ask: policy::Ask,
     },
-    /// A user wants a process of mine to come: keep so much for it for some seconds, or refuse in words. Asked again for the same process, it is kept for longer. It
-    /// ends with [`PeerRequest::Settle`].
+    /// A user wants a process of mine to come: keep so much for it for some seconds, or refuse in
+    /// words. Asked again for the same process, it is kept for longer. It ends with
+    /// [`PeerRequest::Settle`].
     Reserve {
         /// Amount, in the unit of the resource.
         need: Need,
@@ -103,12 +107,12 @@ pub enum PeerRequest {
     },
 }
 
-/// Answers.
+/// The answers to requests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum PeerAnswer {
     /// To [`PeerRequest::Enter`]: who is alive, the one who answers included.
     Members {
-        /// The members.
+        /// The members of the cluster.
         members: Vec<Member>,
         /// Their loads, as far as known.
         loads: Vec<PulseEntry>,
@@ -118,30 +122,30 @@ pub enum PeerAnswer {
         /// When the request had come.
         received_us: i64,
     },
-    /// To [`PeerRequest::Facts`].
+    /// The answer to [`PeerRequest::Facts`].
     Facts {
         /// What does not change.
         facts: Facts,
-        /// What does.
+        /// What changes all the time.
         load: Load,
     },
-    /// Done.
+    /// What was asked is done.
     Done,
     /// Refused or failed, in words.
     Failed {
-        /// Why.
+        /// The reason, in words.
         reason: String,
     },
-    /// To [`PeerRequest::TakeBack`].
+    /// The answer to [`PeerRequest::TakeBack`].
     TakingBack(Vec<TakenBack>),
 }
 
 /// A newcomer's first message, over TLS without a client certificate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JoinRequest {
-    /// Which invitation.
+    /// The id of the invitation.
     pub id: [u8; 8],
-    /// Its secret.
+    /// The secret of the invitation.
     pub secret: [u8; 16],
     /// The name that the newcomer wants.
     pub name: String,
@@ -159,9 +163,9 @@ pub enum JoinAnswer {
         /// Members to start with.
         members: Vec<Member>,
     },
-    /// Not admitted.
+    /// The newcomer is not admitted.
     Refused {
-        /// Why.
+        /// The reason, in words.
         reason: String,
     },
 }
@@ -175,24 +179,26 @@ pub enum Datagram {
     Pulse {
         /// Who sends it: a receiver that does not know it asks for the list.
         me: Member,
-        /// [`digest`] of the members that the sender sees alive, itself included: who differs asks for the list.
+        /// [`digest`] of the members that the sender sees alive, itself included: who differs asks
+        /// for the list.
         digest: u64,
         /// The newest loads that the sender knows.
         entries: Vec<PulseEntry>,
     },
     /// Are you there? (`tern doctor`)
     Echo {
-        /// Comes back.
+        /// The number that comes back.
         nonce: u64,
     },
-    /// I am.
+    /// The answer to an echo.
     EchoReply {
         /// From the question.
         nonce: u64,
     },
 }
 
-/// Tells two sets of members apart, whatever their order: exclusive or of a mixed id and generation each (splitmix64's finaliser).
+/// Tells two sets of members apart, whatever their order: exclusive or of a mixed id and generation
+/// each (splitmix64's finaliser).
 pub fn digest<'a>(members: impl Iterator<Item = &'a Member>) -> u64 {
     let mix = |mut z: u64| {
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -205,10 +211,10 @@ pub fn digest<'a>(members: impl Iterator<Item = &'a Member>) -> u64 {
 /// A node's load as it travels.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PulseEntry {
-    /// Node id.
+    /// The id of the node.
     pub id: u64,
     /// How old the reading is, milliseconds.
     pub age_ms: u32,
-    /// The reading.
+    /// The load that was read.
     pub load: Load,
 }

@@ -1,13 +1,15 @@
-//! What a daemon says to the stewards and wardens that it started, over their Unix sockets (SOCK_SEQPACKET, postcard, one message a packet).
+//! What a daemon says to the stewards and wardens that it started, over their Unix sockets
+//! (SOCK_SEQPACKET, postcard, one message a packet).
 //!
-//! Stewards' sockets lie in `/run/tern/rooms`: `ROOM.steward`. A daemon that starts anew finds them there. (What it hosts it notes itself.)
+//! Stewards' sockets lie in `/run/tern/rooms`: `ROOM.steward`. A daemon that starts anew finds them
+//! there. (What it hosts it notes itself.)
 
 use crate::moves::{Leg, Wish};
 use crate::tool::Homecoming;
 use serde::{Deserialize, Serialize};
 
-/// Name of a room: 128 random bits, chosen by the home's daemon. It names the room on both nodes, and admits the warden's
-/// connection together with the warden's node certificate.
+/// Name of a room: 128 random bits, chosen by the home's daemon. It names the room on both nodes,
+/// and admits the warden's connection together with the warden's node certificate.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RoomId(pub [u8; 16]);
 
@@ -23,8 +25,9 @@ impl std::fmt::Debug for RoomId {
     }
 }
 
-/// The first bytes on every TCP connection to a daemon, in plain, before the TLS handshake: they decide who speaks TLS on this socket.
-/// 32 bytes: `b"tern"`, version (u16 LE), kind (u16 LE), room id (16 bytes; zero if there is none), 8 bytes zero.
+/// The first bytes on every TCP connection to a daemon, in plain, before the TLS handshake: they
+/// decide who speaks TLS on this socket. 32 bytes: `b"tern"`, version (u16 LE), kind (u16 LE), room
+/// id (16 bytes; zero if there is none), 8 bytes zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preamble {
     /// Daemon to daemon.
@@ -33,7 +36,8 @@ pub enum Preamble {
     Join,
     /// A warden to the steward of this room; the daemon hands the socket over.
     Room(RoomId),
-    /// A warden of another node to the warden of this room, which is hosted here, with a process that moves; likewise.
+    /// A warden of another node to the warden of this room, which is hosted here, with a process
+    /// that moves; likewise.
     Lane(RoomId),
 }
 
@@ -79,10 +83,12 @@ impl Preamble {
 /// Daemon to steward.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToSteward {
-    /// The warden's TCP connection; one descriptor comes with the message (the socket after its preamble, before the TLS handshake).
+    /// The warden's TCP connection; one descriptor comes with the message (the socket after its
+    /// preamble, before the TLS handshake).
     Warden,
-    /// Place the caller. Three descriptors come with the message: the caller's socket, a sealed memfd with a postcard [`Program`], and the caller's pidfd.
-    /// The steward tells the process by [`crate::tool::placing`] before it answers; nobody else writes there any more.
+    /// Place the caller. Three descriptors come with the message: the caller's socket, a sealed
+    /// memfd with a postcard [`Program`], and the caller's pidfd. The steward tells the process by
+    /// [`crate::tool::placing`] before it answers; nobody else writes there any more.
     Place {
         /// The process that sent the request to the daemon.
         caller: Caller,
@@ -93,46 +99,52 @@ pub enum ToSteward {
     },
     /// Say who is away: answered by [`FromSteward::Guests`].
     List,
-    /// Why is this process where it is, and what was refused to it? Answered by [`FromSteward::Why`].
+    /// Why is this process where it is, and what was refused to it? Answered by
+    /// [`FromSteward::Why`].
     Why {
-        /// Home PID.
+        /// PID of the process, at home.
         pid: i32,
     },
     /// End the room: bodies are killed, deputies exit as if killed.
     Close,
     /// How much has passed between home and room? Answered by [`FromSteward::Traffic`].
     Traffic,
-    /// Take this process of the home, which runs there, to the room. Answered by [`FromSteward::Moved`]. If a descriptor comes with it, that is the socket of the
-    /// tool that waits, which the steward tells how far it is ([`crate::tool::progress`]), and which may call it off.
+    /// Take this process of the home, which runs there, to the room. Answered by
+    /// [`FromSteward::Moved`]. If a descriptor comes with it, that is the socket of the tool that
+    /// waits, which the steward tells how far it is ([`crate::tool::progress`]), and which may call
+    /// it off.
     Move {
-        /// Home PID.
+        /// PID of the process, at home.
         pid: i32,
         /// How its memory shall go.
         wish: Wish,
-        /// User who wants it; the process must still be that user's when it stands still. 0: root, or the policy.
+        /// User who wants it; the process must still be that user's when it stands still. 0: root,
+        /// or the policy.
         asker_uid: u32,
     },
     /// Bring this process home. Answered likewise.
     Recall {
-        /// Home PID.
+        /// PID of the process, at home.
         pid: i32,
         /// How its memory shall go.
         wish: Wish,
         /// Those with which it shares memory come as well; else they stay, and so does it.
         family: bool,
     },
-    /// Pass this process on to another room of this home, straight from node to node. Answered likewise, or by [`FromSteward::Detour`].
+    /// Pass this process on to another room of this home, straight from node to node. Answered
+    /// likewise, or by [`FromSteward::Detour`].
     Pass {
-        /// Home PID.
+        /// PID of the process, at home.
         pid: i32,
         /// How its memory shall go.
         wish: Wish,
         /// The other room; its steward is this home's too.
         to: Onward,
     },
-    /// Steward to steward, for [`ToSteward::Pass`]: a process comes to your room from another one. What follows on this connection the two agree on.
+    /// Steward to steward, for [`ToSteward::Pass`]: a process comes to your room from another one.
+    /// What follows on this connection the two agree on.
     Receive {
-        /// Home PID.
+        /// PID of the process, at home.
         pid: i32,
         /// Who is let into the room with it: a number that only the two rooms know.
         ticket: [u8; 16],
@@ -149,24 +161,24 @@ pub enum ToSteward {
     Link,
 }
 
-/// The process that asked to be placed, as the kernel described it when its request came (SCM_CREDENTIALS). The steward places it only
-/// while all of its ids are these.
+/// The process that asked to be placed, as the kernel described it when its request came
+/// (SCM_CREDENTIALS). The steward places it only while all of its ids are these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Caller {
     /// PID at home.
     pub pid: i32,
     /// Start time, clock ticks since boot.
     pub began: u64,
-    /// Its user.
+    /// The user of the process.
     pub uid: u32,
-    /// Its group.
+    /// The group of the process.
     pub gid: u32,
 }
 
 /// Another room, to which a process goes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Onward {
-    /// It.
+    /// The room that is meant.
     pub room: RoomId,
     /// Name of the node that hosts it.
     pub node: String,
@@ -179,7 +191,7 @@ pub struct Onward {
 /// Steward to daemon: answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FromSteward {
-    /// To [`ToSteward::List`].
+    /// The answer to [`ToSteward::List`].
     Guests {
         /// Node that hosts the room.
         host: String,
@@ -202,26 +214,28 @@ pub enum FromSteward {
     },
     /// To [`ToSteward::Move`], [`ToSteward::Recall`] and [`ToSteward::Pass`].
     Moved(Leg),
-    /// To [`ToSteward::Pass`]: it runs where it was, and cannot go straight from node to node, in words; through home it may.
+    /// To [`ToSteward::Pass`]: it runs where it was, and cannot go straight from node to node, in
+    /// words; through home it may.
     Detour {
-        /// Why.
+        /// The reason, in words.
         why: String,
     },
     /// To [`ToSteward::Traffic`]: both directions together, since the room was made.
     Traffic {
-        /// Frames.
+        /// The frames that were sent.
         frames: u64,
         /// Bytes before encryption.
         bytes: u64,
     },
-    /// To [`ToSteward::Owner`].
+    /// The answer to [`ToSteward::Owner`].
     Owner {
-        /// User id.
+        /// The id of the user.
         uid: u32,
     },
-    /// To [`ToSteward::Link`].
+    /// The answer to [`ToSteward::Link`].
     Link {
-        /// For how long nothing has come from the node, milliseconds, if something waits for its answer.
+        /// For how long nothing has come from the node, milliseconds, if something waits for its
+        /// answer.
         silent_ms: Option<u64>,
     },
 }
@@ -229,11 +243,12 @@ pub enum FromSteward {
 /// A process whose body is away, as its home sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Guest {
-    /// Home PID.
+    /// PID of the process, at home.
     pub pid: i32,
     /// Real user id.
     pub uid: u32,
-    /// `running`, `sleeping`, ... as the hosting kernel says (one letter as in /proc/PID/stat), or [`UNTOLD`](Guest::UNTOLD); `stopped` as home does.
+    /// `running`, `sleeping`, ... as the hosting kernel says (one letter as in /proc/PID/stat), or
+    /// [`UNTOLD`](Guest::UNTOLD); `stopped` as home does.
     pub state: char,
     /// CPU time used by the body, microseconds.
     pub cpu_us: u64,
@@ -266,7 +281,7 @@ pub struct Program {
     pub path: Vec<u8>,
     /// Arguments, the program's name first.
     pub argv: Vec<Vec<u8>>,
-    /// Environment, `NAME=value`.
+    /// The environment, as `NAME=value`.
     pub envp: Vec<Vec<u8>>,
     /// Signals that it starts with blocked (bit n-1 for signal n).
     pub blocked: u64,

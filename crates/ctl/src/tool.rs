@@ -1,10 +1,12 @@
 //! What the user's tool says to the daemon, over `/run/tern/ternd.sock` (SOCK_SEQPACKET).
 //!
-//! The tool sends one packet: a [`Request`]. [`Request::Run`] comes with one descriptor: a sealed memfd with a postcard
-//! [`Program`](crate::steward::Program). The daemon answers with one [`Answer`], cut into packets of at most [`PACKET_BYTES`]: tag
-//! [`CONTROL_TAG`], a byte that is 1 if more follows, then bytes.
+//! The tool sends one packet: a [`Request`]. [`Request::Run`] comes with one descriptor: a sealed
+//! memfd with a postcard [`Program`](crate::steward::Program). The daemon answers with one
+//! [`Answer`], cut into packets of at most [`PACKET_BYTES`]: tag [`CONTROL_TAG`], a byte that is 1
+//! if more follows, then bytes.
 //!
-//! After [`Answer::Placing`] the same socket is the channel of a deputy: the packets that follow are the steward's.
+//! After [`Answer::Placing`] the same socket is the channel of a deputy: the packets that follow
+//! are the steward's.
 
 use serde::{Deserialize, Serialize};
 
@@ -54,23 +56,23 @@ pub enum Request {
     },
     /// Test the pair of this node and another.
     Doctor {
-        /// The other.
+        /// The name of the other node.
         node: String,
     },
     /// Make invitations (root).
     Invite {
         /// For how long they are valid, seconds.
         valid_s: u64,
-        /// How many.
+        /// How many are wanted.
         count: u32,
         /// The newcomers get the authority's key too, and may invite.
         authority: bool,
         /// The newcomers are daemons of this machine: they reach its loopback address.
         loopback: bool,
     },
-    /// Leave the cluster (root): this home's processes come back, guests go home, the others are told, the
-    /// identity is forgotten, and the daemon ends. Answered by [`Answer::Remaining`] as long as there are processes to
-    /// wait for: asked again, it goes on.
+    /// Leave the cluster (root): this home's processes come back, guests go home, the others are
+    /// told, the identity is forgotten, and the daemon ends. Answered by [`Answer::Remaining`] as
+    /// long as there are processes to wait for: asked again, it goes on.
     Leave {
         /// What becomes of processes that stay.
         insist: Insist,
@@ -79,16 +81,17 @@ pub enum Request {
     Status,
     /// The last lines of the daemon's log (root).
     Log {
-        /// How many.
+        /// How many are wanted.
         lines: u32,
     },
-    /// Move a running process: to this node, home if absent. Users move their own, root all. Answered by [`Answer::Moved`], after any number of
-    /// [`Answer::Progress`]. The tool calls the move off, if the process does not run there yet, by
-    /// shutting down its sending direction (shutdown(2)).
+    /// Move a running process: to this node, home if absent. Users move their own, root all.
+    /// Answered by [`Answer::Moved`], after any number of [`Answer::Progress`]. The tool calls the
+    /// move off, if the process does not run there yet, by shutting down its sending direction
+    /// (shutdown(2)).
     Move {
         /// PID at home.
         pid: i32,
-        /// Node.
+        /// The name of the node.
         to: Option<String>,
         /// How its memory shall go.
         wish: Wish,
@@ -102,7 +105,7 @@ pub enum Request {
     },
     /// The last decisions (root).
     Decisions {
-        /// How many.
+        /// How many are wanted.
         lines: u32,
     },
     /// Say what the policy may do with a process (its user, root).
@@ -114,17 +117,18 @@ pub enum Request {
     },
     /// Which processes of other homes run here? Command lines are for root.
     Guests,
-    /// Send guests home, whoever brought them (root). Answered by [`Answer::Guests`], with those that are still here: asked
-    /// again, it goes on.
+    /// Send guests home, whoever brought them (root). Answered by [`Answer::Guests`], with those
+    /// that are still here: asked again, it goes on.
     Evict {
-        /// Which.
+        /// The guests that are meant.
         whom: Whom,
         /// What becomes of guests that stay.
         insist: Insist,
     },
 }
 
-/// What `tern run` wants when its program, or what descends from it, must go home for what home alone can do.
+/// What `tern run` wants when its program, or what descends from it, must go home for what home
+/// alone can do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Homecoming {
     /// The first that goes says so on its standard error.
@@ -153,7 +157,7 @@ pub enum Hint {
     /// Nothing is said.
     #[default]
     None,
-    /// It computes.
+    /// The process computes.
     Cpu,
     /// It is busy with files, terminals and sockets.
     Io,
@@ -164,7 +168,7 @@ pub enum Hint {
 pub enum Answer {
     /// To [`Request::Nodes`], sorted by name.
     Nodes(Vec<NodeRow>),
-    /// To [`Request::Ps`].
+    /// The answer to [`Request::Ps`].
     Ps {
         /// Processes that are away.
         rows: Vec<PsRow>,
@@ -173,41 +177,41 @@ pub enum Answer {
         /// Processes of other homes that run here; root's eyes only.
         guests: Vec<HostedGuest>,
     },
-    /// To [`Request::Why`].
+    /// The answer to [`Request::Why`].
     Why(WhyReport),
     /// To [`Request::Run`], from the steward, which has this socket now: become a deputy.
     Placing {
         /// The node that hosts the body.
         node: String,
     },
-    /// To [`Request::Doctor`].
+    /// The answer to [`Request::Doctor`].
     Findings(Vec<Finding>),
-    /// To [`Request::Invite`].
+    /// The answer to [`Request::Invite`].
     Invited {
-        /// As text.
+        /// The tokens as text.
         tokens: Vec<String>,
         /// When they expire, seconds since 1970.
         expires_s: u64,
     },
-    /// To [`Request::Status`].
+    /// The answer to [`Request::Status`].
     Status(Status),
-    /// To [`Request::Log`].
+    /// The answer to [`Request::Log`].
     Log {
         /// The lines, oldest first.
         lines: Vec<String>,
     },
-    /// Done.
+    /// What was asked is done.
     Done,
-    /// Not done.
+    /// What was asked is not done.
     Failed {
         /// What was tried and why it failed.
         reason: String,
         /// What to do, if something can be done.
         hint: Option<String>,
     },
-    /// To [`Request::Policy`].
+    /// The answer to [`Request::Policy`].
     Policy(Vec<SettingRow>),
-    /// To [`Request::Move`].
+    /// The answer to [`Request::Move`].
     Moved {
         /// One way after the other.
         legs: Vec<Leg>,
@@ -216,7 +220,8 @@ pub enum Answer {
     Progress(Progress),
     /// To [`Request::Guests`] and [`Request::Evict`], sorted by home and PID.
     Guests(Vec<HostedGuest>),
-    /// To [`Request::Run`]: the program is to run here, at home, as if it had been started without tern.
+    /// To [`Request::Run`]: the program is to run here, at home, as if it had been started without
+    /// tern.
     Here,
     /// To [`Request::Leave`]: these processes keep the node in its cluster.
     Remaining(Vec<Remaining>),
@@ -244,7 +249,7 @@ pub struct WhyReport {
 /// A policy setting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SettingRow {
-    /// Its name.
+    /// The name that it has.
     pub name: String,
     /// Its value now.
     pub value: String,
@@ -257,7 +262,7 @@ pub struct SettingRow {
 /// A node, as the daemon that is asked knows it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodeRow {
-    /// Name.
+    /// The name that it has.
     pub name: String,
     /// Address of its daemon.
     pub address: String,
@@ -278,14 +283,14 @@ pub struct PsRow {
     pub connected: bool,
     /// For how long the node has not answered, milliseconds, if something waits for an answer.
     pub silent_ms: Option<u64>,
-    /// The process.
+    /// What the process is and uses.
     pub guest: Guest,
 }
 
 /// The daemon's own state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
-    /// This node.
+    /// The name of this node.
     pub node: String,
     /// Cluster (random name).
     pub cluster: String,
@@ -319,8 +324,9 @@ pub fn packets(answer: &[u8]) -> impl Iterator<Item = Vec<u8>> + '_ {
     })
 }
 
-/// The packet by which a steward tells the process that it has taken over: [`Answer::Placing`]. It comes from the steward, not from the
-/// daemon, so that a daemon that dies in between leaves nobody waiting.
+/// The packet by which a steward tells the process that it has taken over: [`Answer::Placing`]. It
+/// comes from the steward, not from the daemon, so that a daemon that dies in between leaves nobody
+/// waiting.
 ///
 /// # Errors
 /// None for a node's name.

@@ -1,4 +1,5 @@
-//! Decoders take any bytes: they answer or refuse, and what they accept encodes to the same bytes again.
+//! Decoders take any bytes: they answer or refuse, and what they accept encodes to the same bytes
+//! again.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use ctl::codec::{decode, encode};

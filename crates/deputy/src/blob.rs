@@ -5,7 +5,7 @@ static PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/deputy.bin"));
 /// Code that runs at any page-aligned address, entry first.
 pub struct Blob {
     relocations: &'static [u8],
-    /// The code.
+    /// The code of the blob.
     pub image: &'static [u8],
 }
 

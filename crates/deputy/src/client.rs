@@ -1,4 +1,5 @@
-//! `tern run` becomes the deputy of the program that it places: it loads the blob into its own memory and jumps there.
+//! `tern run` becomes the deputy of the program that it places: it loads the blob into its own
+//! memory and jumps there.
 
 use crate::blob::Blob;
 use abi::{Start, THREAD_AREA_BYTES};
@@ -15,7 +16,8 @@ const ARG_ROOM_BYTES: usize = 64 << 10;
 
 /// Signals that were ignored when this process started: the runtime changes SIGPIPE before `main`.
 static IGNORED_AT_START: AtomicU64 = AtomicU64::new(0);
-/// Standard descriptors that were closed when this process started, a bit each: the runtime opens /dev/null in their place before `main`.
+/// Standard descriptors that were closed when this process started, a bit each: the runtime opens
+/// /dev/null in their place before `main`.
 static CLOSED_AT_START: AtomicU64 = AtomicU64::new(0);
 
 extern "C" fn note_start() {
@@ -42,15 +44,17 @@ extern "C" fn note_start() {
 #[unsafe(link_section = ".init_array")]
 static NOTE_START: extern "C" fn() = note_start;
 
-/// Gives SIGPIPE back the action that it had when this process started: what the body ignores is read from here.
+/// Gives SIGPIPE back the action that it had when this process started: what the body ignores is
+/// read from here.
 pub fn restore_signals() {
     let ignored = IGNORED_AT_START.load(Ordering::Relaxed) & (1 << (libc::SIGPIPE - 1)) != 0;
     // SAFETY: no handler is installed.
     unsafe { libc::signal(libc::SIGPIPE, if ignored { libc::SIG_IGN } else { libc::SIG_DFL }) };
 }
 
-/// Makes the program that is to be placed find its standard descriptors closed that were closed when this process started.
-/// They stay open here until then, so that nothing of the tool's own gets their numbers.
+/// Makes the program that is to be placed find its standard descriptors closed that were closed
+/// when this process started. They stay open here until then, so that nothing of the tool's own
+/// gets their numbers.
 pub fn restore_descriptors() {
     let closed = CLOSED_AT_START.load(Ordering::Relaxed);
     for fd in (0..3).filter(|fd| closed & (1 << fd) != 0) {
@@ -59,7 +63,8 @@ pub fn restore_descriptors() {
     }
 }
 
-/// Turns this process into the deputy of `program`. `channel` is its way to the steward. Everything else that the process has in memory is gone afterwards.
+/// Turns this process into the deputy of `program`. `channel` is its way to the steward. Everything
+/// else that the process has in memory is gone afterwards.
 pub fn become_deputy(channel: OwnedFd, program: &Program) -> ! {
     match prepare(channel, program) {
         // SAFETY: `prepare` laid out a region as the blob expects it.
@@ -77,7 +82,8 @@ struct Region {
     stack: u64,
 }
 
-/// From low to high: the blob, its [`Start`] and the argument strings, the thread's stack and buffer.
+/// From low to high: the blob, its [`Start`] and the argument strings, the thread's stack and
+/// buffer.
 fn prepare(channel: OwnedFd, program: &Program) -> std::io::Result<Region> {
     let blob = Blob::deputy();
     let strings = |list: &[Vec<u8>]| list.iter().flat_map(|s| s.iter().copied().chain([0])).collect::<Vec<u8>>();
@@ -144,7 +150,8 @@ fn comm(path: &[u8]) -> [u8; 16] {
 /// The region is laid out as [`abi::Start`] says. No other thread runs.
 unsafe fn enter(region: &Region) -> ! {
     unregister_rseq();
-    // SAFETY: blocks all signals: the handlers of this program are about to vanish. Then leaves this program for ever.
+    // SAFETY: blocks all signals: the handlers of this program are about to vanish. Then leaves
+    // this program for ever.
     unsafe {
         let all = !0u64;
         libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &all, 0, 8);
@@ -155,7 +162,8 @@ unsafe fn enter(region: &Region) -> ! {
 }
 
 unsafe extern "C" {
-    /// Where glibc registered its rseq area, from the thread pointer; and how large (rseq(2), glibc 2.35).
+    /// Where glibc registered its rseq area, from the thread pointer; and how large (rseq(2), glibc
+    /// 2.35).
     static __rseq_offset: isize;
     static __rseq_size: u32;
 }

@@ -1,4 +1,5 @@
-//! The home side of a process whose body is away: becoming a deputy, and the steward that speaks for a room's deputies.
+//! The home side of a process whose body is away: becoming a deputy, and the steward that speaks
+//! for a room's deputies.
 
 mod blob;
 pub mod client;

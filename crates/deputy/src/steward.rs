@@ -1,4 +1,5 @@
-//! The steward: the home's side of one room. It serves the home's files to the room, and has the room's deputies run what must be run at home.
+//! The steward: the home's side of one room. It serves the home's files to the room, and has the
+//! room's deputies run what must be run at home.
 
 mod args;
 mod channel;

@@ -92,7 +92,8 @@ impl Steward {
         postcard::from_bytes(&answer.bytes).map_err(io::Error::other)
     }
 
-    /// Hands a caller over, which becomes the deputy of `program`. `socket`: the caller's. `home_devices`: it sees home's numbers of file systems from its beginning.
+    /// Hands a caller over, which becomes the deputy of `program`. `socket`: the caller's.
+    /// `home_devices`: it sees home's numbers of file systems from its beginning.
     pub(crate) fn place(
         &self,
         caller: &ProvenCaller,

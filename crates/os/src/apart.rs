@@ -1,7 +1,9 @@
-//! Touching memory of which a page may be a file's that this very process serves, in threads that have none of its descriptors.
+//! Touching memory of which a page may be a file's that this very process serves, in threads that
+//! have none of its descriptors.
 //!
-//! A thread that waits for such a page need not hear of SIGKILL. Whoever serves a file system ends it by closing its device, and so does the kernel for one
-//! that is killed; but not as long as a thread that shares its descriptors waits, which it would for ever then.
+//! A thread that waits for such a page need not hear of SIGKILL. Whoever serves a file system ends
+//! it by closing its device, and so does the kernel for one that is killed; but not as long as a
+//! thread that shares its descriptors waits, which it would for ever then.
 
 use crate::error::check;
 use crate::inject::Memory;
@@ -13,7 +15,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 /// Leaves the calling thread with a table of descriptors of its own, in which there are 0, 1 and 2.
 fn leave_descriptors() -> Result<()> {
     const CLOSE_RANGE_UNSHARE: i32 = 2;
-    // SAFETY: the threads of this file have nothing from before that owns a descriptor; those of all others stay as they are.
+    // SAFETY: the threads of this file have nothing from before that owns a descriptor; those of
+    // all others stay as they are.
     check(unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, CLOSE_RANGE_UNSHARE) }, || {
         "leaving descriptors".into()
     })
@@ -76,7 +79,8 @@ fn ended() -> Error {
 }
 
 fn serve(id: u32, from: &Receiver<Work>, said: &Sender<Result<()>>) {
-    // The descriptors of a process are those of its first thread, to who asks for them by its number.
+    // The descriptors of a process are those of its first thread, to who asks for them by its
+    // number.
     let process = leave_descriptors().and_then(|()| PidFd::open(std::process::id() as i32));
     namespace::touch_files_as(id, id);
     let (process, begun) = match process {

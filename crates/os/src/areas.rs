@@ -6,15 +6,15 @@ use std::sync::OnceLock;
 /// One of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Area {
-    /// First address.
+    /// The first address of the area.
     pub start: u64,
     /// First address behind it.
     pub end: u64,
-    /// May be read,
+    /// Whether its pages may be read.
     pub readable: bool,
-    /// written,
+    /// Whether its pages may be written.
     pub writable: bool,
-    /// executed.
+    /// Whether its pages may be executed.
     pub executable: bool,
     /// Stores are seen by whoever maps the same.
     pub shared: bool,
@@ -24,7 +24,8 @@ pub struct Area {
     pub device: (u32, u32),
     /// Inode number of the file, or zero.
     pub inode: u64,
-    /// Path, or what the kernel calls it (`[stack]`); with ` (deleted)` behind it if the file has no name any more.
+    /// Path, or what the kernel calls it (`[stack]`); with ` (deleted)` behind it if the file has
+    /// no name any more.
     pub name: Vec<u8>,
     /// The two-letter words of `VmFlags`; empty if they were not asked for.
     pub flags: Vec<[u8; 2]>,
@@ -47,7 +48,8 @@ impl Area {
     }
 }
 
-/// So often a list is read again in which areas overlap. The kernel gives it in pieces of a page, and where two become one between two of them it gives that behind the first.
+/// So often a list is read again in which areas overlap. The kernel gives it in pieces of a page,
+/// and where two become one between two of them it gives that behind the first.
 const AGAIN_MAX: usize = 20;
 
 /// The areas in the order of their addresses, without flags.
@@ -102,7 +104,8 @@ fn parse(pid: i32, file: &str) -> Result<Vec<Area>> {
 /// What the kernel says of a flag for which it has no word.
 const WITHOUT_WORD: [u8; 2] = *b"??";
 
-/// Memory that is locked when it is touched (mlock2(2)) has a flag for which older kernels, as 6.1, have no word. It is always locked, too.
+/// Memory that is locked when it is touched (mlock2(2)) has a flag for which older kernels, as 6.1,
+/// have no word. It is always locked, too.
 fn name_lock_on_fault(area: &mut Area) {
     static HAS_NO_WORD: OnceLock<bool> = OnceLock::new();
     if area.has(b"lo") && area.has(&WITHOUT_WORD) && *HAS_NO_WORD.get_or_init(|| !lock_on_fault_has_word()) {

@@ -1,7 +1,9 @@
-//! Processors that do not go to sleep, for moments in which threads wait for each other: a processor that sleeps takes longer to wake up than what is waited for takes.
+//! Processors that do not go to sleep, for moments in which threads wait for each other: a
+//! processor that sleeps takes longer to wake up than what is waited for takes.
 //!
-//! The whole machine pays for that with power, so nobody keeps it awake for long: each request ends after [`AWAKE_MAX`] by itself, and none is made
-//! on a machine that runs from its battery, or whose owner forbids it ([`crate::expenses`]).
+//! The whole machine pays for that with power, so nobody keeps it awake for long: each request ends
+//! after [`AWAKE_MAX`] by itself, and none is made on a machine that runs from its battery, or
+//! whose owner forbids it ([`crate::expenses`]).
 
 use crate::expenses::Expense;
 use std::fs::File;
@@ -11,11 +13,13 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-/// Where a process says how long its wake-ups may take, for as long as it has it open (Documentation/power/pm_qos_interface.rst).
+/// Where a process says how long its wake-ups may take, for as long as it has it open
+/// (Documentation/power/pm_qos_interface.rst).
 pub const PATH: &str = "/dev/cpu_dma_latency";
 /// The longest time for which one request keeps processors awake.
 pub const AWAKE_MAX: Duration = Duration::from_millis(20);
-/// Where the kernel lists what the machine gets its power from (Documentation/ABI/testing/sysfs-class-power).
+/// Where the kernel lists what the machine gets its power from
+/// (Documentation/ABI/testing/sysfs-class-power).
 const POWER: &str = "/sys/class/power_supply";
 /// How long it is believed.
 const POWER_AGE: Duration = Duration::from_secs(10);
@@ -32,7 +36,8 @@ pub struct Awake {
 }
 
 impl Awake {
-    /// From now on; `None` where that may not be asked for, or costs too much: everybody can do without.
+    /// From now on; `None` where that may not be asked for, or costs too much: everybody can do
+    /// without.
     pub fn now() -> Option<Awake> {
         if !Expense::Wakefulness.is_allowed() || runs_from_battery() {
             return None;
@@ -67,7 +72,8 @@ fn ends() -> Option<&'static Ends> {
     ENDS.get_or_init(begin).as_ref()
 }
 
-/// Ends each request in its time. All last equally long, so they end in the order in which they were made.
+/// Ends each request in its time. All last equally long, so they end in the order in which they
+/// were made.
 fn end_all(all: &Receiver<(Instant, Weak<Asked>)>) {
     for (end, asked) in all {
         std::thread::sleep(end.saturating_duration_since(Instant::now()));
@@ -105,7 +111,8 @@ fn has_dead_mains(supplies: &Path) -> bool {
 /// In so long a program that is placed begins, and ends if it does next to nothing.
 const BEGINNING: Duration = Duration::from_millis(10);
 
-/// Keeps processors awake for a while from the last time that it was asked to: for what has no end that one thread sees. For as long as its process lives.
+/// Keeps processors awake for a while from the last time that it was asked to: for what has no end
+/// that one thread sees. For as long as its process lives.
 #[derive(Debug, Default)]
 pub struct Vigil(Arc<Kept>);
 

@@ -1,7 +1,9 @@
-//! Control groups, version 1 and 2: limits for a room or a node, and what it used (cgroups(7), `Documentation/admin-guide/cgroup-v2.rst`).
+//! Control groups, version 1 and 2: limits for a room or a node, and what it used (cgroups(7),
+//! `Documentation/admin-guide/cgroup-v2.rst`).
 //!
-//! A group is named by a path below the group that this process is in, so that whatever limits the daemon limits its guests as well.
-//! Attach one process and let the others be born in the group: each attachment takes a lock over all forks of the machine.
+//! A group is named by a path below the group that this process is in, so that whatever limits the
+//! daemon limits its guests as well. Attach one process and let the others be born in the group:
+//! each attachment takes a lock over all forks of the machine.
 
 mod hierarchy;
 
@@ -22,8 +24,9 @@ pub const CPU_PERIOD_US: u64 = 10_000;
 /// The kernel takes no smaller quota (`min_cfs_quota_period`).
 const CPU_QUOTA_MIN_US: u64 = 1_000;
 
-/// Where processes are that would stand in the way of groups beside them: of a version 2 group's controllers; and a group beside processes gets
-/// next to nothing where both have a quota in common (seen with version 1 on Linux 6.18).
+/// Where processes are that would stand in the way of groups beside them: of a version 2 group's
+/// controllers; and a group beside processes gets next to nothing where both have a quota in common
+/// (seen with version 1 on Linux 6.18).
 pub const LEAF: &str = "tern-main";
 
 /// What a group may use. `None`: no limit of its own.
@@ -35,7 +38,8 @@ pub struct Limits {
     pub memory_bytes: Option<u64>,
     /// CPU time, thousandths of one CPU.
     pub cpu_milli: Option<u64>,
-    /// Share of the CPUs while others want them too: 100 is what a group has by default, 1 to 10000.
+    /// Share of the CPUs while others want them too: 100 is what a group has by default, 1 to
+    /// 10000.
     pub cpu_weight: Option<u64>,
 }
 
@@ -50,7 +54,8 @@ pub struct Usage {
     pub cpu_us: Option<u64>,
 }
 
-/// A group in every hierarchy that has a controller of use. Dropping it removes it if it is empty, and never kills.
+/// A group in every hierarchy that has a controller of use. Dropping it removes it if it is empty,
+/// and never kills.
 #[derive(Debug)]
 pub struct Group {
     parts: Vec<Part>,
@@ -71,11 +76,12 @@ impl Part {
 }
 
 impl Group {
-    /// Creates the group `path` (or takes the one that is there), below this process' own, and sets its limits.
+    /// Creates the group `path` (or takes the one that is there), below this process' own, and sets
+    /// its limits.
     ///
     /// # Errors
-    /// `path` is not a plain relative path; a limit is given that no controller here can keep; the kernel refuses (not the owner; in
-    /// version 2: processes of others in the way, `EBUSY`).
+    /// `path` is not a plain relative path; a limit is given that no controller here can keep; the
+    /// kernel refuses (not the owner; in version 2: processes of others in the way, `EBUSY`).
     pub fn create(path: &str, limits: &Limits) -> Result<Group> {
         let group = Group::at(path)?;
         for part in &group.parts {
@@ -205,7 +211,8 @@ impl Group {
         }
     }
 
-    /// How many processes and threads may still be made in the group, as it and those above it are limited. `None`: nothing limits them.
+    /// How many processes and threads may still be made in the group, as it and those above it are
+    /// limited. `None`: nothing limits them.
     pub fn free_tasks(&self) -> Option<u64> {
         let part = self.parts.iter().find(|part| part.has("pids"))?;
         let number = |file: PathBuf| std::fs::read_to_string(file).ok()?.trim().parse::<u64>().ok();
@@ -213,7 +220,8 @@ impl Group {
         part.dir.ancestors().filter_map(free).min()
     }
 
-    /// How many processes of the group the kernel has killed for want of memory. `None`: no controller counts them.
+    /// How many processes of the group the kernel has killed for want of memory. `None`: no
+    /// controller counts them.
     pub fn killed_for_memory(&self) -> Option<u64> {
         let part = self.parts.iter().find(|part| part.has("memory"))?;
         let file = part.dir.join(if part.unified { "memory.events" } else { "memory.oom_control" });
@@ -250,7 +258,8 @@ impl Group {
                 continue;
             }
             for pid in processes(&part.dir).into_iter().filter(|&pid| pid > 0) {
-                // SAFETY: sends a signal, touches no memory. A process that is gone meanwhile is what is wanted.
+                // SAFETY: sends a signal, touches no memory. A process that is gone meanwhile is
+                // what is wanted.
                 unsafe { libc::kill(pid, libc::SIGKILL) };
             }
         }
@@ -283,8 +292,8 @@ impl Drop for Group {
     }
 }
 
-/// Hands controllers of a version 2 group down to its children. In this program's own group its processes may stand in the way (only
-/// leaves hold processes): they move to a leaf.
+/// Hands controllers of a version 2 group down to its children. In this program's own group its
+/// processes may stand in the way (only leaves hold processes): they move to a leaf.
 fn hand_down(parent: &Path, controllers: &str, own: bool) -> Result<()> {
     let file = parent.join("cgroup.subtree_control");
     match write(&file, controllers) {
@@ -315,7 +324,8 @@ fn write(file: &Path, value: &str) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// Version 2 with whatever controller is left to it: on a machine where version 1 has those that are used, this is `hugetlb`.
+    /// Version 2 with whatever controller is left to it: on a machine where version 1 has those
+    /// that are used, this is `hugetlb`.
     #[test]
     fn version_2_hands_down_attaches_kills_and_removes() {
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();

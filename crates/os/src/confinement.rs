@@ -1,17 +1,20 @@
 //! Detects sandboxes of a process. Its body on another node would be outside of them.
 //!
 //! # The problem
-//! A program that was put into a sandbox by its starter (a container, a filter of system calls, a security module's profile)
-//! can start `tern run` as any other program. Its body elsewhere would be outside of that sandbox, and the deputy would make
-//! calls for it by code that the sandbox never saw.
+//! A program that was put into a sandbox by its starter (a container, a filter of system calls, a
+//! security module's profile) can start `tern run` as any other program. Its body elsewhere would
+//! be outside of that sandbox, and the deputy would make calls for it by code that the sandbox
+//! never saw.
 //!
 //! # The way taken
-//! Sandboxes are refused, not rebuilt: [`check`] reads from the kernel, thread by thread, all that confines a process, and
-//! names the first thing found. Placing and moving both ask it, so neither is a way around the other. What the kernel tells
-//! nobody (Landlock) is found by a look into another process: [`crate::landlock_probe`].
+//! Sandboxes are refused, not rebuilt: [`check`] reads from the kernel, thread by thread, all that
+//! confines a process, and names the first thing found. Placing and moving both ask it, so neither
+//! is a way around the other. What the kernel tells nobody (Landlock) is found by a look into
+//! another process: [`crate::landlock_probe`].
 //!
-//! The promise to gain no rights (no_new_privs), the bounding set and securebits are no sandbox in this sense: they belong to
-//! the deputy, which is the original process, and whatever gives rights is executed by it, at home.
+//! The promise to gain no rights (no_new_privs), the bounding set and securebits are no sandbox in
+//! this sense: they belong to the deputy, which is the original process, and whatever gives rights
+//! is executed by it, at home.
 
 use crate::process;
 use std::fs;
@@ -91,7 +94,8 @@ const LABEL_SHOWN: usize = 100;
 /// Checks that nothing confines process `pid` that does not confine this process too.
 ///
 /// # Errors
-/// The first restriction found, of any thread; or [`Confinement::Unknown`], if the kernel does not tell.
+/// The first restriction found, of any thread; or [`Confinement::Unknown`], if the kernel does not
+/// tell.
 pub fn check(pid: i32) -> Result<(), Confinement> {
     if pid <= 0 {
         return Err(Confinement::Unnumbered);
@@ -134,7 +138,8 @@ fn check_thread(tid: i32) -> Result<(), Confinement> {
     })
 }
 
-/// By name and by identity: a bind mount of the root has another name, and a directory of a detached mount has the same.
+/// By name and by identity: a bind mount of the root has another name, and a directory of a
+/// detached mount has the same.
 fn check_root(tid: i32) -> Result<(), Confinement> {
     let root = process::link(tid, "root").map_err(|e| unknown(tid, &e.doing, &e.source))?;
     let identity = |path: &str| fs::metadata(path).map(|m| (m.dev(), m.ino()));
@@ -169,11 +174,12 @@ fn label_of(who: &str, file: &str) -> io::Result<String> {
     }
 }
 
-/// Whether a label means that a process may do less than one without it, or than one with the label `own`.
+/// Whether a label means that a process may do less than one without it, or than one with the label
+/// `own`.
 ///
-/// AppArmor says `unconfined`, or `PROFILE (MODE)`, where the mode `unconfined` restricts nothing; SELinux says
-/// `USER:ROLE:TYPE:LEVEL`, where the types `unconfined_t` and `unconfined_service_t` are its policies' word for no restriction;
-/// whatever else is not known to be harmless.
+/// AppArmor says `unconfined`, or `PROFILE (MODE)`, where the mode `unconfined` restricts nothing;
+/// SELinux says `USER:ROLE:TYPE:LEVEL`, where the types `unconfined_t` and `unconfined_service_t`
+/// are its policies' word for no restriction; whatever else is not known to be harmless.
 fn is_confining(label: &str, own: &str) -> bool {
     let is_free = |kind: &str| matches!(kind, "unconfined_t" | "unconfined_service_t");
     let is_unconfined =

@@ -1,9 +1,13 @@
-//! Containment: a panic while something is handled for one guest becomes an error that names the guest, so that its handler can end that guest and go on with the others.
+//! Containment: a panic while something is handled for one guest becomes an error that names the
+//! guest, so that its handler can end that guest and go on with the others.
 //!
-//! A steward or a warden serves many guests with the same threads. Each of its loops handles one message, request or stop in [`contained`], and says with
-//! [`on_account_of`] which guest it works for as soon as that is known. [`contained`] asserts unwind safety for all of its callers. The assertion holds because of what they
-//! do with a [`Failure`]: they end the guest on whose account it happened and drop the state that they keep of it, so that nobody reads what was half done for
-//! it. Where no guest is named, they end the room, as an uncaught panic would. All locks of these processes are taken over from a thread that panicked (`PoisonError::into_inner`).
+//! A steward or a warden serves many guests with the same threads. Each of its loops handles one
+//! message, request or stop in [`contained`], and says with [`on_account_of`] which guest it works
+//! for as soon as that is known. [`contained`] asserts unwind safety for all of its callers. The
+//! assertion holds because of what they do with a [`Failure`]: they end the guest on whose account
+//! it happened and drop the state that they keep of it, so that nobody reads what was half done for
+//! it. Where no guest is named, they end the room, as an uncaught panic would. All locks of these
+//! processes are taken over from a thread that panicked (`PoisonError::into_inner`).
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,7 +30,8 @@ thread_local! {
     static WORDS: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Notes that this thread works for the guest `pid` from now on, until the [`contained`] work around it ends.
+/// Notes that this thread works for the guest `pid` from now on, until the [`contained`] work
+/// around it ends.
 pub fn on_account_of(pid: i32) {
     ACCOUNT.set(Some(pid));
 }

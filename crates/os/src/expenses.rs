@@ -1,6 +1,7 @@
 //! What tern spends of a machine to be fast, and its owner may forbid: power and memory.
 //!
-//! `ternd --without` tells its stewards and wardens by an environment variable ([`FORBIDDEN`]): they are processes of their own, and outlive their daemon.
+//! `ternd --without` tells its stewards and wardens by an environment variable ([`FORBIDDEN`]):
+//! they are processes of their own, and outlive their daemon.
 
 use std::sync::OnceLock;
 
@@ -10,9 +11,11 @@ pub const FORBIDDEN: &str = "TERN_WITHOUT";
 /// One thing that is spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expense {
-    /// Idle processors do not sleep during the moments in which threads wait for each other ([`crate::awake`]): power.
+    /// Idle processors do not sleep during the moments in which threads wait for each other
+    /// ([`crate::awake`]): power.
     Wakefulness,
-    /// Memory that is full arrives in huge pages though its program did not ask for them: memory that the program gives back in part stays taken.
+    /// Memory that is full arrives in huge pages though its program did not ask for them: memory
+    /// that the program gives back in part stays taken.
     HugePages,
 }
 

@@ -1,8 +1,10 @@
-//! Named faults, for tests: builds with the feature `faults` look for a file `fault` with a line `PHASE:KIND` in the run directory, and have that happen when the phase is
-//! reached, once. Other builds have nothing of it.
+//! Named faults, for tests: builds with the feature `faults` look for a file `fault` with a line
+//! `PHASE:KIND` in the run directory, and have that happen when the phase is reached, once. Other
+//! builds have nothing of it.
 //!
-//! Kinds: `error` (the phase fails), `hang` (nothing happens until a file `fault.over` is there, which is removed then), `disconnect` (all network connections of this process are shut down), `kill`
-//! (this process gets SIGKILL), `panic` (the phase panics). The file becomes `fault.done`.
+//! Kinds: `error` (the phase fails), `hang` (nothing happens until a file `fault.over` is there,
+//! which is removed then), `disconnect` (all network connections of this process are shut down),
+//! `kill` (this process gets SIGKILL), `panic` (the phase panics). The file becomes `fault.done`.
 
 use crate::Result;
 

@@ -31,7 +31,8 @@ pub fn set_close_on_exec(fd: BorrowedFd<'_>, on: bool) -> Result<()> {
     check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFD, flags) }, || "setting close-on-exec".into()).map(drop)
 }
 
-/// A descriptor that becomes readable when SIGCHLD comes; the signal is blocked in the calling thread (and those that it makes later).
+/// A descriptor that becomes readable when SIGCHLD comes; the signal is blocked in the calling
+/// thread (and those that it makes later).
 pub fn child_signals() -> Result<OwnedFd> {
     // SAFETY: the set lives here; signalfd returns a new descriptor.
     unsafe {
@@ -64,7 +65,8 @@ pub fn close_others(kept: &[i32]) {
 pub const POLLED: u16 = (libc::POLLIN | libc::POLLPRI | libc::POLLOUT | libc::POLLRDHUP) as u16
     | (libc::POLLRDNORM | libc::POLLRDBAND | libc::POLLWRNORM | libc::POLLWRBAND) as u16;
 
-/// What a descriptor is ready for now: poll(2) bits. An open file that somebody polls so, wakes its watchers when it becomes ready for more.
+/// What a descriptor is ready for now: poll(2) bits. An open file that somebody polls so, wakes its
+/// watchers when it becomes ready for more.
 pub fn ready(fd: BorrowedFd<'_>) -> u16 {
     let mut polled = libc::pollfd { fd: fd.as_raw_fd(), events: POLLED as i16, revents: 0 };
     // SAFETY: one live pollfd.
@@ -94,11 +96,13 @@ pub fn set_flags(fd: BorrowedFd<'_>, which: i32, to: i32) -> Result<()> {
 /// Where the handler of SIGINT writes to.
 static INTERRUPTS: AtomicI32 = AtomicI32::new(-1);
 
-/// A descriptor that becomes readable at the first SIGINT; the next one has its usual effect. Who ignores SIGINT goes on doing so.
+/// A descriptor that becomes readable at the first SIGINT; the next one has its usual effect. Who
+/// ignores SIGINT goes on doing so.
 pub fn interrupts() -> Result<OwnedFd> {
     extern "C" fn note(_: libc::c_int) {
         let one = 1u64.to_ne_bytes();
-        // SAFETY: write(2) may be called by handlers (signal-safety(7)); a descriptor that is closed is an error that nobody misses.
+        // SAFETY: write(2) may be called by handlers (signal-safety(7)); a descriptor that is
+        // closed is an error that nobody misses.
         unsafe { libc::write(INTERRUPTS.load(Ordering::Relaxed), one.as_ptr().cast(), one.len()) };
     }
     let event = event()?;

@@ -1,9 +1,11 @@
 //! User and group ids of rooms on the machine that hosts them.
 //!
-//! Each room has a range of its own, so that no process of one room has a user id of another's: limits that the kernel counts
-//! by user (processes, pending signals, watches, message queues) are never shared. A range is too small for all ids that a home may
-//! use, 2^32. So its lower half stands for the home's lowest ids, and its upper half for the ids around the owner's: sites that give
-//! out large numbers give them out in blocks. Ids of neither half show as the overflow id, as in any user namespace.
+//! Each room has a range of its own, so that no process of one room has a user id of another's:
+//! limits that the kernel counts by user (processes, pending signals, watches, message queues) are
+//! never shared. A range is too small for all ids that a home may use, 2^32. So its lower half
+//! stands for the home's lowest ids, and its upper half for the ids around the owner's: sites that
+//! give out large numbers give them out in blocks. Ids of neither half show as the overflow id, as
+//! in any user namespace.
 
 use crate::{Error, Result};
 
@@ -75,7 +77,8 @@ impl IdRange {
     }
 }
 
-/// Returns the lowest free range, if possible one that nobody else was given by `/etc/subuid` and `/etc/subgid` (`assigned`: their text).
+/// Returns the lowest free range, if possible one that nobody else was given by `/etc/subuid` and
+/// `/etc/subgid` (`assigned`: their text).
 pub fn lowest_free(taken: &[u32], assigned: &str) -> Option<u32> {
     let free = || (0..RANGES).filter(|number| !taken.contains(number));
     free().find(|number| !is_assigned(*number, assigned)).or_else(|| free().next())

@@ -1,4 +1,5 @@
-//! Descriptors on their way in messages of Unix sockets (SCM_RIGHTS in unix(7)): nobody's table has them.
+//! Descriptors on their way in messages of Unix sockets (SCM_RIGHTS in unix(7)): nobody's table has
+//! them.
 
 use crate::error::check;
 use crate::opened::{self, FileId};
@@ -17,7 +18,8 @@ const IN_ONE_MAX: usize = 253;
 const CONTROL_BYTES: usize = 2048;
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// The Unix sockets of the network of process `pid` in which bytes wait: any of them may hold descriptors.
+/// The Unix sockets of the network of process `pid` in which bytes wait: any of them may hold
+/// descriptors.
 pub fn waiting(pid: i32) -> Result<HashSet<FileId>> {
     let all = Diagnosis::of(pid)?.waiting()?;
     if all.is_empty() {

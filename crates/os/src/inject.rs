@@ -1,8 +1,11 @@
-//! System calls made inside a stopped process: one by one from an instruction that is there, or as a batch by a few instructions that are put there.
+//! System calls made inside a stopped process: one by one from an instruction that is there, or as
+//! a batch by a few instructions that are put there.
 //!
-//! A trap that comes while SIGTRAP is blocked or ignored makes the kernel forget the process' action for it (force_sig_info_to_task in
-//! kernel/signal.c): so it is not blocked here, and who collects actions must know whether it was ignored. Where a SIGTRAP of the program's waits, it would be taken for ours: there
-//! all signals stay blocked, and calls are made one by one, each from one stop at a call to the next.
+//! A trap that comes while SIGTRAP is blocked or ignored makes the kernel forget the process'
+//! action for it (force_sig_info_to_task in kernel/signal.c): so it is not blocked here, and who
+//! collects actions must know whether it was ignored. Where a SIGTRAP of the program's waits, it
+//! would be taken for ours: there all signals stay blocked, and calls are made one by one, each
+//! from one stop at a call to the next.
 
 mod batch;
 mod memory;
@@ -22,7 +25,8 @@ const STACK_BYTES: usize = 256;
 /// Bytes of a `syscall` instruction.
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
-/// A stopped thread through which its process makes calls. Dropping it leaves the thread stopped for ever: end it with [`Inside::leave`].
+/// A stopped thread through which its process makes calls. Dropping it leaves the thread stopped
+/// for ever: end it with [`Inside::leave`].
 #[derive(Debug)]
 pub struct Inside {
     stopped: Option<Stopped>,
@@ -47,12 +51,14 @@ const PAGE: usize = 4096;
 
 /// Address of a `syscall` instruction in an executable part of the process.
 pub fn gate(memory: &Memory, areas: &[areas::Area]) -> Result<u64, Error> {
-    /// The vDSO is two pages; in any other code there is one before long, or the next area is tried.
+    /// The vDSO is two pages; in any other code there is one before long, or the next area is
+    /// tried.
     const LOOKED_AT_BYTES: u64 = 16 << 20;
     let executable = |a: &&areas::Area| a.executable && a.readable && a.name != b"[vsyscall]";
     let (kernels, others): (Vec<_>, Vec<_>) = areas.iter().filter(executable).partition(|a| a.name == b"[vdso]");
     for area in kernels.into_iter().chain(others) {
-        // Page by page: those of a file of a room's that are not there yet cannot be read from here.
+        // Page by page: those of a file of a room's that are not there yet cannot be read from
+        // here.
         for page in (area.start..area.end.min(area.start + LOOKED_AT_BYTES)).step_by(PAGE) {
             let mut code = [0; PAGE];
             if memory.read(page, &mut code).is_ok()
@@ -65,8 +71,8 @@ pub fn gate(memory: &Memory, areas: &[areas::Area]) -> Result<u64, Error> {
     Err(Error::new("looking for a syscall instruction", std::io::Error::from_raw_os_error(libc::ENOEXEC)))
 }
 
-/// Upper half of the first argument of calls that duplicate a descriptor, if it is not the program that makes them: the kernel takes the lower half, and filters that see to
-/// duplicates can tell.
+/// Upper half of the first argument of calls that duplicate a descriptor, if it is not the program
+/// that makes them: the kernel takes the lower half, and filters that see to duplicates can tell.
 pub const OURS: u32 = 1;
 
 /// The arguments, with that mark.
@@ -78,7 +84,8 @@ fn as_ours(nr: i64, mut args: [u64; 6]) -> [u64; 6] {
 }
 
 impl Inside {
-    /// Goes into the process of `stopped`. Its registers and mask are the caller's to save. No filter sees the calls if they were suspended ([`Stopped::suspend_filters`]).
+    /// Goes into the process of `stopped`. Its registers and mask are the caller's to save. No
+    /// filter sees the calls if they were suspended ([`Stopped::suspend_filters`]).
     pub fn enter(mut stopped: Stopped, memory: Memory, gate: u64) -> Traced<Inside> {
         let mut registers = stopped.registers()?;
         registers.orig_rax = u64::MAX;
@@ -177,7 +184,8 @@ impl Inside {
         Ok(self.trapped(true)?.rax as i64)
     }
 
-    /// Has the thread, which stands at the end of a call, stop as if it was interrupted: from there the kernel restarts what its registers say is to be restarted.
+    /// Has the thread, which stands at the end of a call, stop as if it was interrupted: from there
+    /// the kernel restarts what its registers say is to be restarted.
     fn halt(&mut self) -> Traced<()> {
         let mut stopped = self.stopped.take().ok_or(TraceError::Gone)?;
         stopped.set_registers(&self.registers)?;
@@ -249,7 +257,8 @@ impl Inside {
         let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE) as u64;
         let (code, data) = ((libc::PROT_READ | libc::PROT_EXEC) as u64, (libc::PROT_READ | libc::PROT_WRITE) as u64);
         let doing = "mapping memory for injected calls";
-        // In one call, unless the process has forsworn memory that is written and executed (PR_SET_MDWE).
+        // In one call, unless the process has forsworn memory that is written and executed
+        // (PR_SET_MDWE).
         let both = (libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC) as u64;
         if self.call(libc::SYS_mmap, [at, REGION_BYTES, both, flags, u64::MAX, 0])? == at as i64 {
             self.memory.write(at, batch::code())?;
@@ -277,7 +286,8 @@ impl Inside {
         Batch::new(self.region.unwrap_or(0))
     }
 
-    /// Makes all calls of a batch; results in their order. A call that had to succeed and did not is an error, and ends the batch.
+    /// Makes all calls of a batch; results in their order. A call that had to succeed and did not
+    /// is an error, and ends the batch.
     pub fn run(&mut self, batch: &Batch) -> Traced<Vec<i64>> {
         let Some(region) = self.region else {
             return Err(Error::new("running calls", std::io::Error::from_raw_os_error(libc::ENXIO)).into());
@@ -323,7 +333,8 @@ impl Inside {
         Ok(results)
     }
 
-    /// Makes a thread with this number (which takes CAP_CHECKPOINT_RESTORE); the way into it. The tracer must have asked for what its tracees make.
+    /// Makes a thread with this number (which takes CAP_CHECKPOINT_RESTORE); the way into it. The
+    /// tracer must have asked for what its tracees make.
     pub fn make_thread(&mut self, tid: i32) -> Traced<Inside> {
         let mut batch = self.batch();
         let number = batch.put(&tid.to_le_bytes());
@@ -334,7 +345,8 @@ impl Inside {
             | libc::CLONE_SIGHAND
             | libc::CLONE_THREAD
             | libc::CLONE_SYSVSEM;
-        // `struct clone_args`: flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid, set_tid_size, cgroup.
+        // `struct clone_args`: flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size,
+        // tls, set_tid, set_tid_size, cgroup.
         let words = [flags as u64, 0, 0, 0, 0, stack, stack_bytes, 0, number, 1, 0];
         let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
         let args = batch.put(&bytes);
@@ -413,7 +425,8 @@ impl Inside {
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        // A stop takes back continuations that wait: one that waits now came behind it, and takes it back (signal(7), prepare_signal in kernel/signal.c).
+        // A stop takes back continuations that wait: one that waits now came behind it, and takes
+        // it back (signal(7), prepare_signal in kernel/signal.c).
         let continued =
             || crate::process::status(self.tid.0).is_ok_and(|s| s.pending & (1 << (libc::SIGCONT - 1)) != 0);
         if self.halted && !continued() {

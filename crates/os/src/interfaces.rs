@@ -9,7 +9,7 @@ use crate::{Error, Result};
 pub struct InterfaceAddress {
     /// Name of the interface.
     pub name: String,
-    /// The address.
+    /// The address of the interface.
     pub ip: IpAddr,
     /// No device is behind it: a bridge, a tunnel, one end of a pair.
     pub is_virtual: bool,
@@ -27,7 +27,8 @@ pub fn addresses() -> Result<Vec<InterfaceAddress>> {
     }
     let mut found = Vec::new();
     let mut next = first;
-    // SAFETY: the list is as getifaddrs made it: each entry is valid until freeifaddrs, and the last one's `ifa_next` is null.
+    // SAFETY: the list is as getifaddrs made it: each entry is valid until freeifaddrs, and the
+    // last one's `ifa_next` is null.
     while let Some(entry) = unsafe { next.as_ref() } {
         next = entry.ifa_next;
         let wanted = (libc::IFF_UP | libc::IFF_RUNNING) as u32;
@@ -47,7 +48,8 @@ pub fn addresses() -> Result<Vec<InterfaceAddress>> {
 
 /// The IP address in a socket address; `None` for other families.
 fn ip(address: *const libc::sockaddr) -> Option<IpAddr> {
-    // SAFETY: null, or a socket address of at least the common size; the family says which one it is, and with it its size.
+    // SAFETY: null, or a socket address of at least the common size; the family says which one it
+    // is, and with it its size.
     unsafe {
         match i32::from(address.as_ref()?.sa_family) {
             libc::AF_INET => {

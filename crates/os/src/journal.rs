@@ -1,6 +1,8 @@
-//! Small files of what has happened to processes: one for each, named by its number and its start time, in one directory. Several programs append to them.
+//! Small files of what has happened to processes: one for each, named by its number and its start
+//! time, in one directory. Several programs append to them.
 //!
-//! A file is a row of records: two bytes of length, little-endian, and so many bytes. It holds as many as fit; then the older half goes.
+//! A file is a row of records: two bytes of length, little-endian, and so many bytes. It holds as
+//! many as fit; then the older half goes.
 
 use crate::{Error, Result, process};
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -74,7 +76,8 @@ fn forget_half(file: &mut File) -> std::io::Result<()> {
     file.write_all(&kept)
 }
 
-/// Removes the files of processes that have ended, if there are many. What cannot be removed is tried again next time.
+/// Removes the files of processes that have ended, if there are many. What cannot be removed is
+/// tried again next time.
 fn sweep(directory: &Path) {
     let files: Vec<PathBuf> =
         std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()).collect();

@@ -25,7 +25,7 @@ pub fn compare(tasks: [i32; 2], what: i32, numbers: [u64; 2]) -> Result<i64> {
 /// What tasks may have in common, as clone(2) names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Common {
-    /// Memory (CLONE_VM).
+    /// The memory of a process (CLONE_VM).
     Memory,
     /// The table of descriptors (CLONE_FILES).
     Descriptors,
@@ -46,7 +46,8 @@ impl Common {
         }
     }
 
-    /// Whether tasks `a` and `b` have one; `None` if the kernel does not say (one has ended, most likely).
+    /// Whether tasks `a` and `b` have one; `None` if the kernel does not say (one has ended, most
+    /// likely).
     pub fn is_of_both(self, a: i32, b: i32) -> Option<bool> {
         // SAFETY: numbers only.
         match unsafe { libc::syscall(libc::SYS_kcmp, a, b, self.number(), 0, 0) } {
@@ -57,8 +58,9 @@ impl Common {
     }
 }
 
-/// Whether a task may have System V semaphore operations to undo at its end. A task has no list of them before its first such operation, or its first thread; a task that has never
-/// had one shows what that looks like.
+/// Whether a task may have System V semaphore operations to undo at its end. A task has no list of
+/// them before its first such operation, or its first thread; a task that has never had one shows
+/// what that looks like.
 pub fn may_undo(task: i32, without: i32) -> bool {
     Common::Undo.is_of_both(task, without) == Some(false)
 }

@@ -1,6 +1,7 @@
-//! Is a process under restrictions that no file of /proc shows? Landlock (landlock(7)) tells nobody who is under it; but whoever is may not look into processes that
-//! are not, whatever the rules say (hook_ptrace_access_check in security/landlock/task.c). So a process is made that has the same user and nothing else, and the one
-//! in question is asked to look into it.
+//! Is a process under restrictions that no file of /proc shows? Landlock (landlock(7)) tells nobody
+//! who is under it; but whoever is may not look into processes that are not, whatever the rules say
+//! (hook_ptrace_access_check in security/landlock/task.c). So a process is made that has the same
+//! user and nothing else, and the one in question is asked to look into it.
 
 use crate::namespace::{CapabilitySets, capabilities, fork_into};
 use crate::pidfd::PidFd;
@@ -64,7 +65,8 @@ impl LandlockProbe {
         (self.pid, self.pidfd.take())
     }
 
-    /// The call by which a process looks into it: number and arguments. Nowhere to write is given: who may look is told that.
+    /// The call by which a process looks into it: number and arguments. Nowhere to write is given:
+    /// who may look is told that.
     pub fn looked_into(&self) -> (i64, [u64; 6]) {
         (libc::SYS_get_robust_list, [self.pid as u64, 0, 0, 0, 0, 0])
     }

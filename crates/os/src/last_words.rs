@@ -1,8 +1,10 @@
-//! Why this process ends, kept where a process that it has forked can read it afterwards: a panic, a signal, or an exit of its own. A process that is gone answers no
-//! question, and its log says nothing of a signal.
+//! Why this process ends, kept where a process that it has forked can read it afterwards: a panic,
+//! a signal, or an exit of its own. A process that is gone answers no question, and its log says
+//! nothing of a signal.
 //!
-//! The words lie in a page that both share. They are put there by a panic hook, by handlers of the signals that end a process by default, and at its exit; the last one
-//! counts, but for the exit that follows a panic. SIGKILL leaves none.
+//! The words lie in a page that both share. They are put there by a panic hook, by handlers of the
+//! signals that end a process by default, and at its exit; the last one counts, but for the exit
+//! that follows a panic. SIGKILL leaves none.
 
 use crate::{Error, Result};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -23,7 +25,7 @@ const DEADLY: [i32; 10] = [
     libc::SIGXCPU,
 ];
 
-/// The page.
+/// The page that holds the words.
 #[repr(C)]
 struct Page {
     bytes: AtomicUsize,
@@ -90,7 +92,8 @@ fn say(words: &str) {
         return;
     }
     let bytes = words.len().min(WORDS_MAX);
-    // SAFETY: inside the page. Two threads that die at once may mix their words, which are bytes whatever they say.
+    // SAFETY: inside the page. Two threads that die at once may mix their words, which are bytes
+    // whatever they say.
     unsafe {
         std::ptr::copy_nonoverlapping(words.as_ptr(), (&raw mut (*page).words).cast(), bytes);
         (*page).bytes.store(bytes, Ordering::Release);

@@ -22,7 +22,8 @@ pub fn all() -> Result<Vec<KernelLease>> {
     Ok(text.lines().filter_map(parse).collect())
 }
 
-/// `3: LEASE  BREAKING  READ  712 fe:00:398 0 EOF`; behind the number stands `->` if the line is of somebody who waits.
+/// `3: LEASE  BREAKING  READ  712 fe:00:398 0 EOF`; behind the number stands `->` if the line is of
+/// somebody who waits.
 fn parse(line: &str) -> Option<KernelLease> {
     let mut words = line.split_whitespace().skip(1);
     if words.next()? != "LEASE" {

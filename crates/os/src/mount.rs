@@ -12,7 +12,7 @@ fn c(path: &Path) -> Result<CString> {
         .map_err(|_| Error::new(format!("using path {path:?}"), std::io::Error::from_raw_os_error(libc::EINVAL)))
 }
 
-/// mount(2).
+/// Mounts a file system, as mount(2) does.
 pub fn mount(source: &str, target: &Path, fstype: &str, flags: u64, options: &str) -> Result<()> {
     let doing = || format!("mounting {fstype} {source} on {}", target.display());
     let bad = |_| Error::new(doing(), std::io::Error::from_raw_os_error(libc::EINVAL));
@@ -42,8 +42,8 @@ pub fn open_fuse() -> Result<OwnedFd> {
     open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(|e| Error::new("opening /dev/fuse", e))
 }
 
-/// Mount options of a FUSE connection whose permissions the kernel checks and which every user of the room may use; `target` is what it covers, a
-/// directory or a file.
+/// Mount options of a FUSE connection whose permissions the kernel checks and which every user of
+/// the room may use; `target` is what it covers, a directory or a file.
 pub fn fuse_options(device: RawFd, target: &Path) -> String {
     let root_mode = if target.is_file() { libc::S_IFREG } else { libc::S_IFDIR };
     format!("fd={device},rootmode={root_mode:o},user_id=0,group_id=0,default_permissions,allow_other,max_read=1048576")
@@ -94,7 +94,8 @@ pub fn mount_id(fd: BorrowedFd<'_>) -> Result<u64> {
 pub fn enter_root(root: &Path) -> Result<()> {
     std::env::set_current_dir(root).map_err(|e| Error::new(format!("entering {}", root.display()), e))?;
     let here = c".";
-    // SAFETY: live strings. With both arguments ".", the old root lies over the new one until it is detached (pivot_root(2), NOTES).
+    // SAFETY: live strings. With both arguments ".", the old root lies over the new one until it is
+    // detached (pivot_root(2), NOTES).
     unsafe {
         check(libc::syscall(libc::SYS_pivot_root, here.as_ptr(), here.as_ptr()), || {
             format!("making {} the root", root.display())
@@ -115,7 +116,8 @@ pub fn open_path(path: &Path) -> Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// A path of mountinfo: space, tab, newline and backslash are written as three octal digits (proc_pid_mountinfo(5)).
+/// A path of mountinfo: space, tab, newline and backslash are written as three octal digits
+/// (proc_pid_mountinfo(5)).
 pub fn unescape(text: &str) -> Vec<u8> {
     let mut out = Vec::new();
     let mut rest = text.as_bytes();

@@ -34,14 +34,15 @@ pub const ROOM: u64 = (libc::CLONE_NEWUSER
 /// Makes a child in new namespaces `flags`. `None` in the child; number and pidfd in the parent.
 ///
 /// # Safety
-/// The caller has no other threads, or the child does only what is safe after fork in a program with threads (no allocation that may be locked,
-/// no locks) until it execs or exits.
+/// The caller has no other threads, or the child does only what is safe after fork in a program
+/// with threads (no allocation that may be locked, no locks) until it execs or exits.
 pub unsafe fn fork_into(flags: u64) -> Result<Option<(i32, OwnedFd)>> {
     // SAFETY: passed on.
     unsafe { fork(flags, None) }
 }
 
-/// Makes a child with the number `pid` in the caller's PID namespace (set_tid: CAP_CHECKPOINT_RESTORE there).
+/// Makes a child with the number `pid` in the caller's PID namespace (set_tid:
+/// CAP_CHECKPOINT_RESTORE there).
 ///
 /// # Safety
 /// As [`fork_into`].
@@ -61,7 +62,8 @@ unsafe fn fork(flags: u64, pid: Option<i32>) -> Result<Option<(i32, OwnedFd)>> {
         set_tid_size: u64::from(pid.is_some()),
         ..CloneArgs::default()
     };
-    // SAFETY: no new stack: the child goes on here with a copy of the memory, as the caller promised to bear.
+    // SAFETY: no new stack: the child goes on here with a copy of the memory, as the caller
+    // promised to bear.
     let child = check(unsafe { libc::syscall(libc::SYS_clone3, &args, size_of::<CloneArgs>()) }, || match pid {
         Some(pid) => format!("making process {pid}"),
         None => "making a process in new namespaces".into(),
@@ -84,7 +86,8 @@ pub fn map_ids(pid: i32, extents: &[Extent]) -> Result<()> {
     Ok(())
 }
 
-/// Gives the children made from now on clocks that are ahead of this machine's by so many nanoseconds (CLOCK_MONOTONIC, CLOCK_BOOTTIME).
+/// Gives the children made from now on clocks that are ahead of this machine's by so many
+/// nanoseconds (CLOCK_MONOTONIC, CLOCK_BOOTTIME).
 pub fn shift_time(monotonic_ns: i64, boottime_ns: i64) -> Result<()> {
     // SAFETY: no memory is passed.
     check(unsafe { libc::unshare(libc::CLONE_NEWTIME) }, || "making a time namespace".into())?;
@@ -124,7 +127,8 @@ pub fn become_user(uid: [u32; 3], gid: [u32; 3], groups: &[u32]) -> Result<()> {
     Ok(())
 }
 
-/// Touches files as this user and group from now on, in this thread alone (setfsuid(2)). A FUSE server in a user namespace is asked only by ids that are mapped there.
+/// Touches files as this user and group from now on, in this thread alone (setfsuid(2)). A FUSE
+/// server in a user namespace is asked only by ids that are mapped there.
 pub fn touch_files_as(uid: u32, gid: u32) {
     // SAFETY: plain numbers; the raw calls concern the calling thread.
     unsafe {
@@ -149,7 +153,8 @@ pub fn keep_capabilities(keep: u64) {
     }
 }
 
-/// From now on a change of user leaves this thread's capabilities as they are (capabilities(7), SECBIT_NO_SETUID_FIXUP), also in what it executes and makes.
+/// From now on a change of user leaves this thread's capabilities as they are (capabilities(7),
+/// SECBIT_NO_SETUID_FIXUP), also in what it executes and makes.
 pub fn keep_capabilities_of_others() -> Result<()> {
     const SECBIT_NO_SETUID_FIXUP: libc::c_ulong = 1 << 2; // linux/securebits.h
     // SAFETY: no memory is passed.
@@ -159,7 +164,8 @@ pub fn keep_capabilities_of_others() -> Result<()> {
     .map(drop)
 }
 
-/// Takes these capabilities, and gives up all others. Ambient ones must be permitted and inheritable.
+/// Takes these capabilities, and gives up all others. Ambient ones must be permitted and
+/// inheritable.
 pub fn take_capabilities(sets: CapabilitySets, ambient: u64) -> Result<()> {
     let (head, data) = capabilities(sets);
     // SAFETY: a header and two records, as version 3 has them.
@@ -173,10 +179,11 @@ pub fn take_capabilities(sets: CapabilitySets, ambient: u64) -> Result<()> {
     Ok(())
 }
 
-/// CAP_CHECKPOINT_RESTORE (linux/capability.h).
+/// The bit of CAP_CHECKPOINT_RESTORE (linux/capability.h).
 pub const CHECKPOINT_RESTORE: u64 = 1 << 40;
 
-/// Has CAP_CHECKPOINT_RESTORE and no other effective capability; may still take those of `permitted`.
+/// Has CAP_CHECKPOINT_RESTORE and no other effective capability; may still take those of
+/// `permitted`.
 pub fn take_checkpoint_restore(permitted: u64) -> Result<()> {
     let sets =
         CapabilitySets { permitted: permitted | CHECKPOINT_RESTORE, effective: CHECKPOINT_RESTORE, inheritable: 0 };

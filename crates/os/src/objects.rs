@@ -11,7 +11,8 @@ pub fn pipe_capacity(end: BorrowedFd<'_>) -> Result<u32> {
     Ok(capacity.map_err(|e| Error::new("asking for a pipe's size", e))? as u32)
 }
 
-/// Gives an empty pipe this size, if the user may have that many, and this content. `writer`: an end to write to; it does not block afterwards.
+/// Gives an empty pipe this size, if the user may have that many, and this content. `writer`: an
+/// end to write to; it does not block afterwards.
 pub fn fill_pipe(writer: BorrowedFd<'_>, capacity: u32, content: &[u8]) -> Result<()> {
     let failed = |e: rustix::io::Errno| Error::new("filling a pipe", e);
     // A smaller one does too, if all fits.
@@ -46,7 +47,8 @@ pub fn pipe_content(reader: BorrowedFd<'_>) -> Result<(u32, Vec<u8>)> {
     Ok((capacity as u32, content))
 }
 
-/// What a timer (timerfd_create(2)) is set to: interval, and rest until it ends next, each seconds and nanoseconds. What has ended until now is counted by then.
+/// What a timer (timerfd_create(2)) is set to: interval, and rest until it ends next, each seconds
+/// and nanoseconds. What has ended until now is counted by then.
 pub fn timer_setting(timer: BorrowedFd<'_>) -> Result<[u64; 4]> {
     let mut setting = [0u64; 4];
     // SAFETY: `setting` has the size of a `struct itimerspec`.
@@ -55,7 +57,8 @@ pub fn timer_setting(timer: BorrowedFd<'_>) -> Result<[u64; 4]> {
     Ok(setting)
 }
 
-/// Whether what the epoll instance `epoll` of process `pid` watches as `fd` is what the process has open as `fd` now (kcmp(2)).
+/// Whether what the epoll instance `epoll` of process `pid` watches as `fd` is what the process has
+/// open as `fd` now (kcmp(2)).
 pub fn watches_open_file(pid: i32, epoll: i32, fd: i32) -> bool {
     const KCMP_EPOLL_TFD: i32 = 7;
     // `struct kcmp_epoll_slot`: epoll, watched, and which of several with that number.
@@ -71,7 +74,8 @@ pub fn seals(file: impl AsFd) -> Result<u32> {
     check(i64::from(found), || "asking for the seals of a file in memory".into()).map(|seals| seals as u32)
 }
 
-/// Where the next bytes are that are not a hole, from `at` on: start and end, both of whole pages. `None`: there are none.
+/// Where the next bytes are that are not a hole, from `at` on: start and end, both of whole pages.
+/// `None`: there are none.
 pub fn next_data(file: impl AsFd, at: u64) -> std::io::Result<Option<(u64, u64)>> {
     use rustix::fs::{SeekFrom, seek};
     match seek(&file, SeekFrom::Data(at)) {
@@ -97,7 +101,8 @@ pub fn tells_semaphores() -> bool {
     let told = |counter: OwnedFd| crate::process::fd_text(std::process::id() as i32, counter.as_raw_fd());
     crate::fds::event().and_then(told).is_ok_and(|text| text.contains("eventfd-semaphore"))
 }
-/// Whether System V shared memory of this number exists where process `pid` lives (ipc_namespaces(7)). A thread of its own goes there and looks.
+/// Whether System V shared memory of this number exists where process `pid` lives
+/// (ipc_namespaces(7)). A thread of its own goes there and looks.
 pub fn has_shared_memory(pid: i32, number: i32) -> Result<bool> {
     let failed = |e| Error::new("looking for shared memory", e);
     let place = std::fs::File::open(format!("/proc/{pid}/ns/ipc")).map_err(failed)?;

@@ -1,4 +1,5 @@
-//! Which files processes have open. A machine's processes may have tens of thousands of descriptors: one call for each must do.
+//! Which files processes have open. A machine's processes may have tens of thousands of
+//! descriptors: one call for each must do.
 
 mod btf;
 mod kernel;
@@ -19,7 +20,8 @@ pub enum FileId {
         /// As of st_ino.
         number: u64,
     },
-    /// A file at which only its user may look (FUSE without allow_other): as /proc/PID/fdinfo shows it.
+    /// A file at which only its user may look (FUSE without allow_other): as /proc/PID/fdinfo shows
+    /// it.
     Shown {
         /// Number of the mount.
         mount: u64,
@@ -52,9 +54,10 @@ const LOOKS_MAX: usize = 2000;
 /// Who has files open: processes and their descriptors, by file.
 pub type Holders = HashMap<FileId, Vec<(i32, i32)>>;
 
-/// Which of these `processes` have some of the files open that process `pid` is asked about; at least one, and all that have an open file
-/// in common with it. Likewise `sockets`, which the process need not have. A machine's processes may have hundreds of thousands of
-/// descriptors: beyond some the kernel is asked for its list, where it gives one.
+/// Which of these `processes` have some of the files open that process `pid` is asked about; at
+/// least one, and all that have an open file in common with it. Likewise `sockets`, which the
+/// process need not have. A machine's processes may have hundreds of thousands of descriptors:
+/// beyond some the kernel is asked for its list, where it gives one.
 pub fn holders(pid: i32, files: &HashSet<FileId>, processes: &[i32], sockets: &HashSet<FileId>) -> Holders {
     let (mut found, mut looks) = (Holders::new(), 0);
     for (at, process) in processes.iter().enumerate() {
@@ -73,7 +76,8 @@ pub fn holders(pid: i32, files: &HashSet<FileId>, processes: &[i32], sockets: &H
     found
 }
 
-/// The same by the kernel's list; `None` if it gives none, or does not show one of the files with the process.
+/// The same by the kernel's list; `None` if it gives none, or does not show one of the files with
+/// the process.
 fn listed(pid: i32, files: &HashSet<FileId>, processes: &[i32], sockets: &HashSet<FileId>) -> Option<Holders> {
     let before: HashSet<(i32, FileId)> = files_of(pid).ok()?.into_iter().collect();
     let list = kernel::all()?;
@@ -94,7 +98,8 @@ fn listed(pid: i32, files: &HashSet<FileId>, processes: &[i32], sockets: &HashSe
         }
         let Some(file) = inodes.get(&held.inode).copied().or_else(|| held.among(sockets)) else { continue };
         let holders = found.entry(file).or_default();
-        // Of all who have the file open otherwise one will do: a hundred thousand may have /dev/null.
+        // Of all who have the file open otherwise one will do: a hundred thousand may have
+        // /dev/null.
         if holders.is_empty() || own.iter().any(|own| own.file == held.file) {
             holders.push((held.pid, held.fd));
         }
@@ -209,7 +214,8 @@ mod tests {
         crowd.0.push(sleep.arg("1000").stdin(std::os::fd::OwnedFd::from(there)).spawn().unwrap());
         let last = crowd.0.last().unwrap().id() as i32;
         if let Some(found) = listed(me, &files, &[last], &sockets) {
-            // The new program closes what it did not inherit after its parent goes on (fs/exec.c): a look may come before.
+            // The new program closes what it did not inherit after its parent goes on (fs/exec.c):
+            // a look may come before.
             assert_eq!(found.get(sockets.iter().next().unwrap()), Some(&vec![(last, 0)]));
         }
         drop(here);

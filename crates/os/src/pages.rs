@@ -1,4 +1,5 @@
-//! Which pages of a process are its own: anonymous or copied on write (PAGEMAP_SCAN of Linux 6.7; before that, /proc/PID/pagemap).
+//! Which pages of a process are its own: anonymous or copied on write (PAGEMAP_SCAN of Linux 6.7;
+//! before that, /proc/PID/pagemap).
 
 use crate::expenses::Expense;
 use crate::pidfd::PidFd;
@@ -53,7 +54,8 @@ impl Own {
         Ok(Own { pagemap: File::open(&path).map_err(|e| Error::new(format!("opening {path}"), e))?, pid })
     }
 
-    /// Ranges of own pages in these areas (start, end; ascending), in one walk where the kernel can: page tables that are not there cost nothing.
+    /// Ranges of own pages in these areas (start, end; ascending), in one walk where the kernel
+    /// can: page tables that are not there cost nothing.
     pub fn within(&self, areas: &[(u64, u64)]) -> Result<Vec<(u64, u64)>> {
         let (Some(first), Some(last)) = (areas.first(), areas.last()) else { return Ok(Vec::new()) };
         match self.scan(first.0, last.1) {
@@ -68,8 +70,9 @@ impl Own {
         }
     }
 
-    /// Ranges of own pages between `start` and `end`, ascending. Where the kernel cannot list them (before Linux 6.7) all that lies between is read, page by page: the holes
-    /// between areas are for [`Own::within`].
+    /// Ranges of own pages between `start` and `end`, ascending. Where the kernel cannot list them
+    /// (before Linux 6.7) all that lies between is read, page by page: the holes between areas are
+    /// for [`Own::within`].
     pub fn between(&self, start: u64, end: u64) -> Result<Vec<(u64, u64)>> {
         match self.scan(start, end) {
             Err(e) if matches!(e.errno(), libc::ENOTTY | libc::EINVAL) => self.entries(start, end),
@@ -111,7 +114,8 @@ impl Own {
     }
 }
 
-/// Whether this machine gives huge pages on request alone (the default of most), and its owner lets tern ask for them.
+/// Whether this machine gives huge pages on request alone (the default of most), and its owner lets
+/// tern ask for them.
 pub fn huge_on_request() -> bool {
     static SAID: OnceLock<bool> = OnceLock::new();
     let on_request = || {
@@ -124,7 +128,7 @@ pub fn huge_on_request() -> bool {
 /// What became of pages that were to be huge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Collapsed {
-    /// They are.
+    /// All pages are there.
     All,
     /// Some are not: the memory changes meanwhile, or there is no huge page.
     Some,
@@ -151,8 +155,10 @@ pub(crate) const TOLD: u64 =
 /// From this size on it pays to walk an area by itself.
 const LARGE_BYTES: u64 = 4 << 20;
 
-/// All that lies between `start` and `end`, in pieces, with what is to be told of their pages. In private anonymous areas (ascending) there are no file's, and whether a page is one is what
-/// takes the kernel longest to tell: only for that it looks at the page itself (pagemap_page_category in fs/proc/task_mmu.c).
+/// All that lies between `start` and `end`, in pieces, with what is to be told of their pages. In
+/// private anonymous areas (ascending) there are no file's, and whether a page is one is what takes
+/// the kernel longest to tell: only for that it looks at the page itself (pagemap_page_category in
+/// fs/proc/task_mmu.c).
 pub(crate) fn pieces((start, end): (u64, u64), anonymous: &[(u64, u64)]) -> Vec<((u64, u64), u64)> {
     let mut pieces = Vec::new();
     let mut from = start;
@@ -190,7 +196,8 @@ fn tells_guards(pagemap: &File, pid: i32) -> bool {
     *TELLS.get_or_init(|| walk(pagemap, pid, (PAGE, 2 * PAGE), (0, asked), |_, _| {}).is_ok())
 }
 
-/// Guard regions of process `pid` in these areas (start, end; ascending): nothing where the kernel does not tell.
+/// Guard regions of process `pid` in these areas (start, end; ascending): nothing where the kernel
+/// does not tell.
 pub fn guards(pid: i32, areas: &[(u64, u64)]) -> Result<Vec<(u64, u64)>> {
     let (Some(first), Some(last)) = (areas.first(), areas.last()) else { return Ok(Vec::new()) };
     let pagemap = Own::of(pid)?.pagemap;
@@ -202,7 +209,9 @@ pub fn guards(pid: i32, areas: &[(u64, u64)]) -> Result<Vec<(u64, u64)>> {
     Ok(intersect(&found, areas))
 }
 
-/// Walks the pages of a process that are no guards and are in all categories of `asked.0` and in one of `asked.1`, with flags `asked.2`; gives each range its categories, as far as they are among `asked.3`.
+/// Walks the pages of a process that are no guards and are in all categories of `asked.0` and in
+/// one of `asked.1`, with flags `asked.2`; gives each range its categories, as far as they are
+/// among `asked.3`.
 pub(crate) fn scan(
     pagemap: &File,
     pid: i32,
@@ -238,7 +247,8 @@ fn walk(
             return_mask: asked.3,
             ..Scan::default()
         };
-        // SAFETY: the kernel reads and writes one pm_scan_arg, and at most `vec_len` regions of three words.
+        // SAFETY: the kernel reads and writes one pm_scan_arg, and at most `vec_len` regions of
+        // three words.
         let n = unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN, &raw mut scan) };
         let n = crate::error::check(n, || format!("scanning pages of {pid}"))?;
         regions.iter().take(n as usize).for_each(|[start, end, categories]| each((*start, *end), *categories));

@@ -1,5 +1,5 @@
-//! Pairs of connected Unix sockets (socketpair(2), unix(7)): what an end is, is set to and holds, looked at without taking anything; and giving the same to
-//! another.
+//! Pairs of connected Unix sockets (socketpair(2), unix(7)): what an end is, is set to and holds,
+//! looked at without taking anything; and giving the same to another.
 
 use crate::error::check;
 use crate::{Error, Result};
@@ -21,18 +21,18 @@ pub struct Told {
     pub waiting_bytes: u32,
 }
 
-/// linux/net/sock.h: RCV_SHUTDOWN.
+/// Nothing more is received (RCV_SHUTDOWN in include/net/sock.h).
 pub const NO_MORE_COMES: u8 = 1;
-/// SEND_SHUTDOWN.
+/// Nothing more is sent (SEND_SHUTDOWN in include/net/sock.h).
 pub const NO_MORE_GOES: u8 = 2;
 
-/// linux/sock_diag.h
+/// The question for sockets of a family (linux/sock_diag.h).
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 /// `struct nlmsghdr` (linux/netlink.h).
 const HEAD_BYTES: usize = 16;
 /// `struct unix_diag_msg` (linux/unix_diag.h).
 const TOLD_BYTES: usize = 16;
-/// UDIAG_SHOW_PEER, UDIAG_SHOW_RQLEN.
+/// What the answer shows: UDIAG_SHOW_PEER and UDIAG_SHOW_RQLEN.
 const SHOW_PEER: u32 = 4;
 const SHOW_LENGTHS: u32 = 0x10;
 
@@ -111,7 +111,8 @@ fn socket_in(namespace: &File) -> Result<Diagnosis> {
     Ok(Diagnosis(unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 
-/// `struct unix_diag_req` behind its head: what to show of the socket with this inode number, or (0) of all.
+/// `struct unix_diag_req` behind its head: what to show of the socket with this inode number, or
+/// (0) of all.
 fn request(inode: u32, show: u32) -> Vec<u8> {
     const ANY: u32 = u32::MAX;
     let length = (HEAD_BYTES + 24) as u32;
@@ -132,7 +133,8 @@ fn next<'a>(rest: &mut &'a [u8]) -> Option<(i32, &'a [u8])> {
     Some((i32::from(kind), message))
 }
 
-/// The inode number of a socket in which bytes wait, by its answer (`struct unix_diag_msg` and attributes).
+/// The inode number of a socket in which bytes wait, by its answer (`struct unix_diag_msg` and
+/// attributes).
 fn in_which_bytes_wait(message: &[u8]) -> Option<u64> {
     const STATE_AT: usize = 2;
     const LISTENS: u8 = 10;
@@ -164,7 +166,8 @@ fn parse(mut rest: &[u8]) -> Told {
     told
 }
 
-/// Options of a socket (socket(7), unix(7)), by their numbers, in the order in which they are told and set: all that can be read and set again. Sizes of buffers are set as half of what is read.
+/// Options of a socket (socket(7), unix(7)), by their numbers, in the order in which they are told
+/// and set: all that can be read and set again. Sizes of buffers are set as half of what is read.
 const OPTIONS: &[libc::c_int] = &[
     libc::SO_SNDBUF,
     libc::SO_RCVBUF,
@@ -186,13 +189,14 @@ const OPTIONS: &[libc::c_int] = &[
     libc::SO_PRIORITY,
     libc::SO_MARK,
 ];
-/// asm-generic/socket.h
+/// The option, of asm-generic/socket.h.
 const SO_PASSPIDFD: libc::c_int = 76;
 /// Those with which each message tells who sent it.
 const TELLING: [libc::c_int; 3] = [libc::SO_PASSCRED, libc::SO_PASSSEC, SO_PASSPIDFD];
 const VALUE_BYTES_MAX: usize = 16;
 
-/// What a socket's options are set to (socket(7), unix(7)), all that can be set again; nothing for those that this kernel does not know.
+/// What a socket's options are set to (socket(7), unix(7)), all that can be set again; nothing for
+/// those that this kernel does not know.
 pub fn options(socket: BorrowedFd<'_>) -> Vec<Vec<u8>> {
     OPTIONS.iter().map(|name| option(socket, *name).unwrap_or_default()).collect()
 }
@@ -285,13 +289,15 @@ pub const MESSAGES_MAX: usize = 4096;
 pub enum Waiting {
     /// Its messages; of a stream, one.
     Known(Vec<Vec<u8>>),
-    /// An empty message is among them. The kernel marks it when it is looked at, and does not show it again.
+    /// An empty message is among them. The kernel marks it when it is looked at, and does not show
+    /// it again.
     Empty,
     /// It cannot be told, in words.
     Odd(&'static str),
 }
 
-/// What waits in a socket of this kind, at most so many bytes. `shut`: what is shut down. One that is no stream has no error that it has not been told of: it would be told now.
+/// What waits in a socket of this kind, at most so many bytes. `shut`: what is shut down. One that
+/// is no stream has no error that it has not been told of: it would be told now.
 pub fn waiting(socket: BorrowedFd<'_>, (kind, shut): (i32, u8), bytes_max: usize) -> Result<Waiting> {
     if crate::fds::ready(socket) & libc::POLLPRI as u16 != 0 {
         return Ok(Waiting::Odd("holds a byte that was sent out of band"));
@@ -388,7 +394,8 @@ fn peek(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Option<(usize, i32)
     }
 }
 
-/// Has these messages wait at the other end of `from`, as [`waiting`] told them: no more than [`MESSAGES_MAX`].
+/// Has these messages wait at the other end of `from`, as [`waiting`] told them: no more than
+/// [`MESSAGES_MAX`].
 pub fn deliver(from: BorrowedFd<'_>, messages: &[Vec<u8>]) -> Result<()> {
     const PIECE_BYTES: usize = 32 << 10;
     let bytes: usize = messages.iter().map(Vec::len).sum();

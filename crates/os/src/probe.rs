@@ -1,5 +1,5 @@
-//! What this machine's kernel offers, found by trying: a release number does not tell what a distribution, a container or an
-//! administrator has switched off.
+//! What this machine's kernel offers, found by trying: a release number does not tell what a
+//! distribution, a container or an administrator has switched off.
 
 mod child;
 mod cpu;
@@ -22,7 +22,8 @@ pub enum Feature {
     UnprivilegedNamespaces,
     /// `/dev/fuse` can be opened.
     FuseDevice,
-    /// A FUSE file system can be mounted inside a user namespace. Its value is the minor protocol version.
+    /// A FUSE file system can be mounted inside a user namespace. Its value is the minor protocol
+    /// version.
     FuseInNamespace,
     /// Requests that a dead server had read can be brought back.
     FuseResend,
@@ -44,7 +45,7 @@ pub enum Feature {
     Leases,
     /// Marks on directories that report names.
     Marks,
-    /// `PAGEMAP_SCAN`.
+    /// The ioctl `PAGEMAP_SCAN` of /proc/PID/pagemap.
     PagemapScan,
     /// Asynchronous write tracking by userfaultfd.
     WriteTracking,
@@ -124,7 +125,7 @@ fn may_open() -> &'static str {
 pub struct Features {
     /// Kernel release, as uname(2).
     pub kernel: String,
-    /// The processor.
+    /// What the processor offers.
     pub cpu: Cpu,
     outcomes: [Outcome; ROWS.len()],
 }

@@ -44,11 +44,11 @@ fn odd(pid: i32, what: &str) -> Error {
 /// What /proc/PID/status says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// State letter.
+    /// The letter of the state.
     pub state: char,
-    /// Thread group.
+    /// The thread group, which is the PID.
     pub tgid: i32,
-    /// Parent.
+    /// PID of the parent.
     pub ppid: i32,
     /// Numbers in the PID namespaces, outermost first.
     pub ns_tids: Vec<i32>,
@@ -56,15 +56,15 @@ pub struct Status {
     pub uid: [u32; 4],
     /// Real, effective, saved, file-system group id.
     pub gid: [u32; 4],
-    /// Supplementary groups.
+    /// The supplementary groups.
     pub groups: Vec<u32>,
-    /// Effective capabilities.
+    /// The effective capabilities.
     pub capabilities: u64,
-    /// Permitted capabilities.
+    /// The permitted capabilities.
     pub permitted: u64,
-    /// Inheritable capabilities.
+    /// The inheritable capabilities.
     pub inheritable: u64,
-    /// Ambient capabilities.
+    /// The ambient capabilities.
     pub ambient: u64,
     /// The most that a program which it executes can be given (capabilities(7), bounding set).
     pub bounding: u64,
@@ -72,22 +72,22 @@ pub struct Status {
     pub blocked: u64,
     /// Signals that wait, for it or for any thread of its process.
     pub pending: u64,
-    /// Ignored signals.
+    /// The ignored signals, a bit each.
     pub ignored: u64,
     /// The kind of filter that it is under (0: none).
     pub seccomp: u32,
     /// Signals that have a handler.
     pub caught: u64,
-    /// umask.
+    /// The mask of umask(2).
     pub umask: u32,
-    /// Threads.
+    /// The number of threads.
     pub threads: u32,
-    /// Resident bytes.
+    /// Resident memory, bytes.
     pub rss_bytes: u64,
 }
 
-/// Returns the user whose a process with these user ids (real first) is: root's, if any of them is root's, for it can take root's
-/// rights again; else its real user's.
+/// Returns the user whose a process with these user ids (real first) is: root's, if any of them is
+/// root's, for it can take root's rights again; else its real user's.
 pub fn owner(uids: &[u32]) -> u32 {
     if uids.contains(&0) { 0 } else { uids.first().copied().unwrap_or(0) }
 }
@@ -100,7 +100,7 @@ pub fn lead_session() -> Result<()> {
     rustix::process::setsid().map(drop).map_err(|e| Error::new("leading a session", std::io::Error::from(e)))
 }
 
-/// Reads /proc/PID/status.
+/// Reads the file /proc/PID/status.
 pub fn status(pid: i32) -> Result<Status> {
     let text = slurp(pid, "status")?;
     let text = String::from_utf8_lossy(&text);
@@ -176,9 +176,11 @@ pub fn times(pid: i32) -> Result<(u64, i32)> {
     Ok((((number(11)? + number(12)?) as u64) * 10_000, number(16)? as i32))
 }
 
-/// CPU time of a process, all threads together, those that have ended too, microseconds. Its clock is exact, where /proc/PID/stat counts in ticks of 10 ms.
+/// CPU time of a process, all threads together, those that have ended too, microseconds. Its clock
+/// is exact, where /proc/PID/stat counts in ticks of 10 ms.
 pub fn cpu_us(pid: i32) -> Result<u64> {
-    /// What the scheduler counts (`CPUCLOCK_SCHED` in the kernel's include/linux/posix-timers_types.h; clock_getcpuclockid(3) makes the same).
+    /// What the scheduler counts (`CPUCLOCK_SCHED` in the kernel's
+    /// include/linux/posix-timers_types.h; clock_getcpuclockid(3) makes the same).
     const SCHED: libc::clockid_t = 2;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: writes one timespec.
@@ -187,8 +189,8 @@ pub fn cpu_us(pid: i32) -> Result<u64> {
     Ok(time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1000)
 }
 
-/// What the kernel adds to the share of memory that a process has, thousandths, when it looks for one to kill (oom_score_adj in proc_pid(5)). More is
-/// always allowed.
+/// What the kernel adds to the share of memory that a process has, thousandths, when it looks for
+/// one to kill (oom_score_adj in proc_pid(5)). More is always allowed.
 pub fn endanger(pid: i32, thousandths: i32) -> Result<()> {
     let file = path(pid, "oom_score_adj");
     std::fs::write(&file, thousandths.to_string()).map_err(|e| Error::new(format!("writing {}", file.display()), e))
@@ -196,8 +198,8 @@ pub fn endanger(pid: i32, thousandths: i32) -> Result<()> {
 
 /// Nice value of a thread.
 pub fn nice(tid: i32) -> Result<i32> {
-    // What the kernel itself gives, 1 to 40: other than that of libc it cannot be taken for an error.
-    // SAFETY: numbers only.
+    // What the kernel itself gives, 1 to 40: other than that of libc it cannot be taken for an
+    // error. SAFETY: numbers only.
     let given = unsafe { libc::syscall(libc::SYS_getpriority, libc::PRIO_PROCESS, tid) };
     crate::error::check(given, || format!("asking for the nice value of {tid}")).map(|given| 20 - given as i32)
 }
@@ -220,11 +222,13 @@ pub fn began(pid: i32) -> Result<u64> {
     fields.split_whitespace().nth(BEGAN_AT).and_then(|f| f.parse().ok()).ok_or_else(|| odd(pid, "stat"))
 }
 
-/// For how long a thread has been asleep in a call for which `matters` holds (number and arguments): since it last ran, as the scheduler's clock says. `None`
-/// if it is in no such call, or where the kernel does not tell (CONFIG_SCHED_DEBUG).
+/// For how long a thread has been asleep in a call for which `matters` holds (number and
+/// arguments): since it last ran, as the scheduler's clock says. `None` if it is in no such call,
+/// or where the kernel does not tell (CONFIG_SCHED_DEBUG).
 ///
-/// The clock is that of one processor, without what others stole from it (rq_clock_task in kernel/sched/core.c): so the calling thread goes to that
-/// processor for the moment, and the answer is never too long.
+/// The clock is that of one processor, without what others stole from it (rq_clock_task in
+/// kernel/sched/core.c): so the calling thread goes to that processor for the moment, and the
+/// answer is never too long.
 pub fn slept(tid: i32, matters: impl Fn(i64, &[u64; 6]) -> bool) -> Option<std::time::Duration> {
     let call = crate::waiting::Call::read(std::str::from_utf8(&slurp(tid, "syscall").ok()?).ok()?)?;
     matters(call.number, &call.args).then_some(())?;
@@ -242,7 +246,8 @@ fn slept_here(tid: i32) -> Option<std::time::Duration> {
         let line = text.lines().find(|l| l.starts_with("se.exec_start"))?;
         line.rsplit(':').next()?.trim().parse().ok()
     };
-    // Zero: it was moved to another processor and has not run there (migrate_task_rq_fair in kernel/sched/fair.c).
+    // Zero: it was moved to another processor and has not run there (migrate_task_rq_fair in
+    // kernel/sched/fair.c).
     let then = last_ran_ms(&format!("/proc/{tid}/sched")).filter(|ms| *ms > 0.0)?;
     // The own reading is renewed when the thread is put aside.
     std::thread::yield_now();
@@ -250,7 +255,8 @@ fn slept_here(tid: i32) -> Option<std::time::Duration> {
     std::time::Duration::try_from_secs_f64((now - then).max(0.0) / 1e3).ok()
 }
 
-/// Bytes of memory that are no file's, at a glance: those that are there, and those that are swapped out (proc_pid_status(5)).
+/// Bytes of memory that are no file's, at a glance: those that are there, and those that are
+/// swapped out (proc_pid_status(5)).
 pub fn anonymous_bytes(pid: i32) -> Result<u64> {
     let text = slurp(pid, "status")?;
     let text = String::from_utf8_lossy(&text);
@@ -389,7 +395,7 @@ fn numbers(pid: i32, directory: &str) -> Result<Vec<i32>> {
 pub struct FdInfo {
     /// O_ flags, O_CLOEXEC among them.
     pub flags: i32,
-    /// Offset, bytes.
+    /// The offset in the file, bytes.
     pub offset: u64,
     /// Its process holds a lock on it.
     pub locked: bool,
@@ -404,7 +410,7 @@ pub fn fd_text(pid: i32, fd: i32) -> Result<String> {
     Ok(String::from_utf8_lossy(&slurp(pid, &format!("fdinfo/{fd}"))?).into_owned())
 }
 
-/// Reads /proc/PID/fdinfo/FD.
+/// Reads the file /proc/PID/fdinfo/FD.
 pub fn fd_info(pid: i32, fd: i32) -> Result<FdInfo> {
     let what = format!("fdinfo/{fd}");
     let text = slurp(pid, &what)?;
@@ -458,7 +464,8 @@ pub fn one_memory(a: i32, b: i32) -> bool {
     unsafe { libc::syscall(libc::SYS_kcmp, a, b, KCMP_VM, 0, 0) == 0 }
 }
 
-/// The kernel's own order of the open files behind two descriptors of a process (kcmp(2)): equal if they are one.
+/// The kernel's own order of the open files behind two descriptors of a process (kcmp(2)): equal if
+/// they are one.
 pub fn order_of_files(pid: i32, a: i32, b: i32) -> std::cmp::Ordering {
     const KCMP_FILE: i32 = 0;
     // SAFETY: numbers only.
@@ -502,7 +509,8 @@ const LIMITS: usize = 16;
 /// Soft and hard limits by number (getrlimit(2)), `u64::MAX` for none.
 pub fn limits(pid: i32) -> Result<Vec<(u64, u64)>> {
     match limits_by_call(pid) {
-        // Another user's limits ask for CAP_SYS_RESOURCE, which root lacks in many containers; the file does not.
+        // Another user's limits ask for CAP_SYS_RESOURCE, which root lacks in many containers; the
+        // file does not.
         Err(_) => limits::by_file(pid),
         found => found,
     }
@@ -522,7 +530,8 @@ fn limits_by_call(pid: i32) -> Result<Vec<(u64, u64)>> {
         .collect()
 }
 
-/// Is process `pid` on its way out? The first process of a namespace waits there for all others to end.
+/// Is process `pid` on its way out? The first process of a namespace waits there for all others to
+/// end.
 pub fn is_exiting(pid: i32) -> bool {
     const PF_EXITING: u64 = 0x4;
     let Ok(stat) = slurp(pid, "stat") else { return true };
@@ -564,7 +573,8 @@ fn set_descriptor_limit(pid: i32, limit: libc::rlimit64) -> Result<()> {
     crate::error::check(done, || format!("limiting the descriptors of {pid}")).map(drop)
 }
 
-/// A process may have more descriptors than its limit says, as long as this lives: tern needs some of its own in one that it takes apart or puts together.
+/// A process may have more descriptors than its limit says, as long as this lives: tern needs some
+/// of its own in one that it takes apart or puts together.
 #[derive(Debug)]
 pub struct MoreDescriptors {
     pid: i32,

@@ -1,22 +1,28 @@
-//! Which process it is, and with which rights it runs: what the kernel says, at one moment, of a process that asks for something.
+//! Which process it is, and with which rights it runs: what the kernel says, at one moment, of a
+//! process that asks for something.
 //!
 //! # The problem
-//! The daemons run as root and act on processes by their numbers. Three things make a number a weak name for a process:
-//! its process may end and another get the number; the process may execute a set-user-ID program, and become somebody else
-//! under the same number; and SO_PEERCRED names the process that called connect(2), which need not be the one that speaks.
+//! The daemons run as root and act on processes by their numbers. Three things make a number a weak
+//! name for a process: its process may end and another get the number; the process may execute a
+//! set-user-ID program, and become somebody else under the same number; and SO_PEERCRED names the
+//! process that called connect(2), which need not be the one that speaks.
 //!
 //! # The way taken
-//! Each packet that matters carries SCM_CREDENTIALS, which the kernel fills in for the process that calls send(2)
-//! (`packet::Sender`). Whoever is to be served is then described by a [`ProcessIdentity`], and the description is
-//! compared with a later one before each step that gives the process something:
+//! Each packet that matters carries SCM_CREDENTIALS, which the kernel fills in for the process that
+//! calls send(2) (`packet::Sender`). Whoever is to be served is then described by a
+//! [`ProcessIdentity`], and the description is compared with a later one before each step that
+//! gives the process something:
 //!
 //! - the start time tells it from a later process of the same number;
-//! - the ids, groups and capabilities tell of a set-user-ID, set-group-ID or capability-giving program;
-//! - the owner of /proc/PID tells of such a program even when it has given its rights up again: the kernel makes a process
-//!   that gained rights by execve(2) undumpable, and /proc/PID root's (fs/exec.c, `begin_new_exec`; proc(5)).
+//! - the ids, groups and capabilities tell of a set-user-ID, set-group-ID or capability-giving
+//!   program;
+//! - the owner of /proc/PID tells of such a program even when it has given its rights up again: the
+//!   kernel makes a process that gained rights by execve(2) undumpable, and /proc/PID root's
+//!   (fs/exec.c, `begin_new_exec`; proc(5)).
 //!
-//! A process may give rights up, and may use those that it has to take other ids. [`ProcessIdentity::may_become`] is that
-//! rule: rights that grow without CAP_SETUID or CAP_SETGID can only come from an execve(2).
+//! A process may give rights up, and may use those that it has to take other ids.
+//! [`ProcessIdentity::may_become`] is that rule: rights that grow without CAP_SETUID or CAP_SETGID
+//! can only come from an execve(2).
 
 use crate::process::{self, Status};
 use crate::{Error, Result};
@@ -42,11 +48,11 @@ pub struct ProcessIdentity {
     pub groups: Vec<u32>,
     /// Permitted capabilities, a bit each.
     pub permitted: u64,
-    /// Effective capabilities.
+    /// The effective capabilities.
     pub effective: u64,
-    /// Inheritable capabilities.
+    /// The inheritable capabilities.
     pub inheritable: u64,
-    /// Ambient capabilities.
+    /// The ambient capabilities.
     pub ambient: u64,
     /// User that owns /proc/PID: the effective user, or root if the process is undumpable.
     pub owner: u32,
@@ -58,7 +64,7 @@ pub enum IdentityError {
     /// The number belongs to a later process.
     #[error("process {pid} has ended, and its number is another process' now")]
     Reused {
-        /// The number.
+        /// The number that was looked up.
         pid: i32,
     },
     /// The sender's ids are not those of the process.
@@ -99,8 +105,8 @@ impl ProcessIdentity {
         Ok(ProcessIdentity { pid, began, uid, gid, groups, permitted, effective, inheritable, ambient, owner })
     }
 
-    /// Checks that this is the process whose packet carried these credentials (real ids), and that it has no rights beyond
-    /// those of its user.
+    /// Checks that this is the process whose packet carried these credentials (real ids), and that
+    /// it has no rights beyond those of its user.
     ///
     /// # Errors
     /// Its ids are mixed or others, or an ordinary user's process gained rights by execve(2).
@@ -116,7 +122,8 @@ impl ProcessIdentity {
         if self.owner != uid { Err(IdentityError::Privileged { pid }) } else { Ok(()) }
     }
 
-    /// Whether user `uid` may have this process moved: it runs with that user's rights alone. Root may have all moved.
+    /// Whether user `uid` may have this process moved: it runs with that user's rights alone. Root
+    /// may have all moved.
     pub fn belongs_to(&self, uid: u32) -> bool {
         uid == 0 || (self.uid == [uid; 4] && self.owner == uid)
     }
@@ -139,7 +146,8 @@ impl ProcessIdentity {
         }
     }
 
-    /// Checks that `now` is the same process, with rights that system calls other than execve(2) can give it.
+    /// Checks that `now` is the same process, with rights that system calls other than execve(2)
+    /// can give it.
     ///
     /// # Errors
     /// Another process has the number, or rights grew (credentials(7), capabilities(7)).
@@ -149,7 +157,8 @@ impl ProcessIdentity {
             return Err(IdentityError::Reused { pid });
         }
         let gained = |what| Err(IdentityError::Gained { pid, what });
-        // A set*id call may take a capability out of the effective set before it is needed again: the permitted set counts.
+        // A set*id call may take a capability out of the effective set before it is needed again:
+        // the permitted set counts.
         let may = |capability: u64| (self.permitted | self.effective) & capability != 0;
         if !may(CAP_SETUID) && now.uid.iter().any(|id| !self.uid.contains(id)) {
             return gained("user ids");

@@ -1,4 +1,5 @@
-//! On which processors threads may run: what they asked for, and one for a moment (sched_setaffinity(2)).
+//! On which processors threads may run: what they asked for, and one for a moment
+//! (sched_setaffinity(2)).
 
 use libc::cpu_set_t;
 use std::cell::Cell;
@@ -12,9 +13,11 @@ pub fn on<T>(number: usize, work: impl FnOnce() -> T) -> Option<T> {
     Some(work())
 }
 
-/// While it lives, the calling thread and a thread that it traces run on the processor where the calling one is.
+/// While it lives, the calling thread and a thread that it traces run on the processor where the
+/// calling one is.
 ///
-/// Of two that wait for each other only one runs at a time. On processors of their own each wakes another that has gone to sleep meanwhile, which takes longer than what they do for each other.
+/// Of two that wait for each other only one runs at a time. On processors of their own each wakes
+/// another that has gone to sleep meanwhile, which takes longer than what they do for each other.
 #[derive(Debug)]
 pub struct Together {
     _tracee: Held,
@@ -38,7 +41,8 @@ thread_local! {
 }
 
 impl Together {
-    /// With the stopped thread `tid`; `None` if they are together already, or one of them may not run there: they can do without.
+    /// With the stopped thread `tid`; `None` if they are together already, or one of them may not
+    /// run there: they can do without.
     pub fn with(tid: i32) -> Option<Together> {
         let outer = COMPANION.get();
         let (here, own) = match outer {
@@ -62,14 +66,17 @@ impl Drop for Together {
     }
 }
 
-/// The tracee with which the calling thread is together has made this thread: it got the processors that its maker has at the moment, and is to have those that its maker had.
+/// The tracee with which the calling thread is together has made this thread: it got the processors
+/// that its maker has at the moment, and is to have those that its maker had.
 pub fn made_together(tid: i32) {
     if let Some(Companion { before, .. }) = COMPANION.get() {
         drop(Held { tid, before });
     }
 }
 
-/// While it lives, a thread of this process runs on other processors than the one on which it was made: so that the thread that made it and goes on there, and its tracee, have that to themselves.
+/// While it lives, a thread of this process runs on other processors than the one on which it was
+/// made: so that the thread that made it and goes on there, and its tracee, have that to
+/// themselves.
 #[derive(Debug)]
 pub struct Elsewhere {
     _thread: Held,
@@ -108,7 +115,8 @@ pub fn own() -> Option<Processors> {
     allowed(0).as_ref().map(words)
 }
 
-/// Has a thread run on those of these processors that there are; `None`: on all. Where there is none of them it may run wherever it might before.
+/// Has a thread run on those of these processors that there are; `None`: on all. Where there is
+/// none of them it may run wherever it might before.
 pub fn choose(tid: i32, processors: Option<&[u64]>) {
     let mut set = if processors.is_none() { all() } else { none() };
     for (n, word) in processors.unwrap_or_default().iter().take(WORDS_MAX).enumerate() {
@@ -159,8 +167,8 @@ impl Held {
 }
 
 impl Drop for Held {
-    /// The kernel remembers what was asked for, and not only what came of it: who never asked, or for all, gets processors that are added later
-    /// (`user_cpus_ptr` in kernel/sched/core.c).
+    /// The kernel remembers what was asked for, and not only what came of it: who never asked, or
+    /// for all, gets processors that are added later (`user_cpus_ptr` in kernel/sched/core.c).
     fn drop(&mut self) {
         let is_as_before =
             allow(self.tid, &all()) && allowed(self.tid).is_some_and(|now| is_same(&now, &self.before.0));

@@ -1,4 +1,5 @@
-//! Tracing with typestates (ptrace(2), PTRACE_SEIZE only): a stopped thread is another type than a running one, and neither can be copied.
+//! Tracing with typestates (ptrace(2), PTRACE_SEIZE only): a stopped thread is another type than a
+//! running one, and neither can be copied.
 
 mod asked;
 mod outside;
@@ -33,7 +34,7 @@ pub enum TraceError {
     /// The thread was killed meanwhile: its end will be waited for.
     #[error("the thread was killed")]
     Gone,
-    /// Another failure.
+    /// The call failed for another reason.
     #[error(transparent)]
     Failed(#[from] Error),
 }
@@ -51,7 +52,8 @@ pub enum Event {
     SystemCall(Stopped),
     /// The filter said RET_TRACE.
     Filter(Stopped),
-    /// The thread stops for the tracer's interruption, at its birth, or with its group by this stop signal.
+    /// The thread stops for the tracer's interruption, at its birth, or with its group by this stop
+    /// signal.
     Halt(Stopped, i32),
     /// Another stop, to be resumed.
     Other(Stopped),
@@ -83,7 +85,8 @@ pub fn seize(tid: HostTid) -> std::result::Result<(), TraceError> {
     request(libc::PTRACE_SEIZE, tid, 0, OPTIONS as usize).map(drop)
 }
 
-/// As [`seize`], of a process that goes on as if nothing had been when its tracer dies; what it makes is not traced.
+/// As [`seize`], of a process that goes on as if nothing had been when its tracer dies; what it
+/// makes is not traced.
 pub fn seize_gently(tid: HostTid) -> std::result::Result<(), TraceError> {
     request(libc::PTRACE_SEIZE, tid, 0, 0).map(drop)
 }
@@ -97,11 +100,13 @@ pub fn interrupt(tid: HostTid) -> std::result::Result<(), TraceError> {
 pub type UsageBytes = [u8; size_of::<libc::rusage>()];
 
 thread_local! {
-    /// Ends of tracees of this thread that [`wait_for`] has seen: the kernel tells them once, and [`poll`] owes them to its caller.
+    /// Ends of tracees of this thread that [`wait_for`] has seen: the kernel tells them once, and
+    /// [`poll`] owes them to its caller.
     static ENDS: RefCell<VecDeque<(HostTid, i32, UsageBytes)>> = const { RefCell::new(VecDeque::new()) };
 }
 
-/// The next event of any tracee or child of this thread, and what it has used; `None` if nothing is there now.
+/// The next event of any tracee or child of this thread, and what it has used; `None` if nothing is
+/// there now.
 pub fn poll() -> Result<Option<(HostTid, Event, UsageBytes)>> {
     if let Some((tid, status, usage)) = ENDS.with_borrow_mut(VecDeque::pop_front) {
         return Ok(Some((tid, decode(tid, status), usage)));
@@ -169,7 +174,7 @@ fn decode(tid: HostTid, status: i32) -> Event {
 type Traced<T> = std::result::Result<T, TraceError>;
 
 impl Stopped {
-    /// Which thread.
+    /// The thread that stands still.
     pub fn tid(&self) -> HostTid {
         self.tid
     }
@@ -180,7 +185,7 @@ impl Stopped {
         Ok(message)
     }
 
-    /// The registers.
+    /// Reads the registers of the thread.
     pub fn registers(&self) -> Traced<libc::user_regs_struct> {
         // SAFETY: all zero is a valid register set.
         let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
@@ -213,7 +218,8 @@ impl Stopped {
         request(libc::PTRACE_SETSIGINFO, self.tid, 0, words.as_ptr() as usize).map(drop)
     }
 
-    /// From here on filters (seccomp(2)) do not see what calls are made in it, nor those of threads that are made in it, until it is let run. False: the tracer may not, who must have
+    /// From here on filters (seccomp(2)) do not see what calls are made in it, nor those of threads
+    /// that are made in it, until it is let run. False: the tracer may not, who must have
     /// CAP_SYS_ADMIN, and no filter itself (PTRACE_O_SUSPEND_SECCOMP of ptrace(2)).
     pub fn suspend_filters(&mut self) -> Traced<bool> {
         if crate::fault::at("suspend filters").is_err() {

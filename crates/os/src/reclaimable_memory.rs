@@ -1,4 +1,5 @@
-//! Memory that is nice to have and can be done without: the kernel takes it whenever it needs some (madvise(2), MADV_FREE), and until then it costs nobody anything.
+//! Memory that is nice to have and can be done without: the kernel takes it whenever it needs some
+//! (madvise(2), MADV_FREE), and until then it costs nobody anything.
 
 use crate::{Error, Result};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
@@ -31,7 +32,7 @@ impl ReclaimableMemory {
         Ok(ReclaimableMemory { start, bytes })
     }
 
-    /// How many.
+    /// The number of pages.
     pub fn pages(&self) -> usize {
         self.bytes / PAGE
     }
@@ -48,16 +49,18 @@ impl ReclaimableMemory {
 
     /// From now on the kernel may take what was written so far.
     pub fn cede(&mut self) {
-        // SAFETY: the mapping is ours, and its content may change to zeros at any time: nobody has a reference to it.
-        // A kernel that does not know this advice keeps the pages until they are dropped.
+        // SAFETY: the mapping is ours, and its content may change to zeros at any time: nobody has
+        // a reference to it. A kernel that does not know this advice keeps the pages until they are
+        // dropped.
         let _ = unsafe { madvise(self.start.as_ptr().cast(), self.bytes, Advice::LinuxFree) };
     }
 
     /// The kernel takes nothing any more; what it has taken is zero.
     pub fn claim(self) -> Claimed {
         for number in 0..self.pages() {
-            // SAFETY: the byte lies in the mapping, which nobody else has. Writing to a page is what keeps it (madvise(2)); one that is taken between the two is
-            // zero but for this byte, as if it had been written so.
+            // SAFETY: the byte lies in the mapping, which nobody else has. Writing to a page is
+            // what keeps it (madvise(2)); one that is taken between the two is zero but for this
+            // byte, as if it had been written so.
             unsafe {
                 let first = self.start.as_ptr().add(number * PAGE);
                 first.write_volatile(first.read_volatile());
@@ -81,7 +84,8 @@ pub struct Claimed(ReclaimableMemory);
 impl Claimed {
     /// The page of this number.
     pub fn page(&self, number: usize) -> Option<&[u8]> {
-        // SAFETY: the page lies in the mapping, is initialized, and is neither written nor taken while this value lives.
+        // SAFETY: the page lies in the mapping, is initialized, and is neither written nor taken
+        // while this value lives.
         (number < self.0.pages())
             .then(|| unsafe { std::slice::from_raw_parts(self.0.start.as_ptr().add(number * PAGE), PAGE) })
     }

@@ -4,7 +4,8 @@ use crate::Result;
 use crate::inject::Memory;
 
 const PAGE: u64 = 4096;
-/// Pages that are looked at, at most: of a share of a half that is right to 2%, and they are read in half a millisecond.
+/// Pages that are looked at, at most: of a share of a half that is right to 2%, and they are read
+/// in half a millisecond.
 const LOOKED_AT_MAX: u64 = 1024;
 
 /// About how many bytes of these ranges (start, end) do; what cannot be read does.

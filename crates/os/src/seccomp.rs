@@ -14,11 +14,11 @@ pub struct Notice {
     pub id: u64,
     /// Thread, in the PID namespace of the reader.
     pub host_tid: i32,
-    /// System-call number.
+    /// The number of the system call.
     pub nr: u32,
-    /// Architecture (AUDIT_ARCH_).
+    /// The architecture of the caller (AUDIT_ARCH_).
     pub arch: u32,
-    /// Arguments.
+    /// The arguments of the call.
     pub args: [u64; 6],
 }
 
@@ -64,7 +64,8 @@ pub fn install_more(program: &[Instruction]) -> Result<()> {
     check(done, || "installing another filter".into()).map(drop)
 }
 
-/// The call by which another process, in whose memory the `sock_fprog` at `program` lies, installs a filter: number and arguments. It returns the listener.
+/// The call by which another process, in whose memory the `sock_fprog` at `program` lies, installs
+/// a filter: number and arguments. It returns the listener.
 pub fn install_call(program: u64) -> (i64, [u64; 6]) {
     // All threads of the process get it at once (linux/seccomp.h).
     const TSYNC_ESRCH: u64 = 1 << 4;
@@ -78,7 +79,8 @@ pub fn install_more_call(program: u64) -> (i64, [u64; 6]) {
     (libc::SYS_seccomp, [mode, libc::SECCOMP_FILTER_FLAG_TSYNC, program, 0, 0, 0])
 }
 
-/// A call that a guests' filter asks its listener about, and that means nothing by itself: its number and arguments.
+/// A call that a guests' filter asks its listener about, and that means nothing by itself: its
+/// number and arguments.
 pub fn asking_call() -> (i64, [u64; 6]) {
     (libc::SYS_seccomp, [0; 6])
 }
@@ -130,11 +132,13 @@ pub struct Given<'a> {
     pub file: BorrowedFd<'a>,
     /// Closed when the caller runs another program.
     pub close_on_exec: bool,
-    /// The call is over with it: it returns the number. Never lost: the caller itself takes the number as it takes the descriptor.
+    /// The call is over with it: it returns the number. Never lost: the caller itself takes the
+    /// number as it takes the descriptor.
     pub answers: bool,
 }
 
-/// Gives a descriptor to a caller that waits: its number there. `None`: it is gone or was interrupted. An error is the caller's own (EMFILE).
+/// Gives a descriptor to a caller that waits: its number there. `None`: it is gone or was
+/// interrupted. An error is the caller's own (EMFILE).
 pub fn give(listener: BorrowedFd<'_>, id: u64, given: Given<'_>) -> Result<Option<i32>> {
     const SECCOMP_ADDFD_FLAG_SEND: u32 = 2;
     #[repr(C)]
@@ -167,7 +171,8 @@ pub fn still_waits(listener: BorrowedFd<'_>, id: u64) -> bool {
     unsafe { libc::ioctl(listener.as_raw_fd(), SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0 }
 }
 
-// linux/seccomp.h: _IOWR('!', 0, struct seccomp_notif), _IOWR('!', 1, struct seccomp_notif_resp), _IOW('!', 2, __u64)
+// linux/seccomp.h: _IOWR('!', 0, struct seccomp_notif), _IOWR('!', 1, struct seccomp_notif_resp),
+// _IOW('!', 2, __u64)
 const SECCOMP_IOCTL_NOTIF_RECV: u64 = 0xc050_2100;
 const SECCOMP_IOCTL_NOTIF_SEND: u64 = 0xc018_2101;
 const SECCOMP_IOCTL_NOTIF_ID_VALID: u64 = 0x4008_2102;

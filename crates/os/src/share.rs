@@ -1,5 +1,6 @@
-//! What of the machine is ours, and how busy it is: quotas and limits of the control groups that hold this process (cgroups(7)), runnable
-//! tasks, stolen time and memory pressure (proc(5), `Documentation/accounting/psi.rst`).
+//! What of the machine is ours, and how busy it is: quotas and limits of the control groups that
+//! hold this process (cgroups(7)), runnable tasks, stolen time and memory pressure (proc(5),
+//! `Documentation/accounting/psi.rst`).
 
 use std::fs;
 use std::io::Read as _;
@@ -64,15 +65,17 @@ impl Share {
         self.memory.iter().filter_map(memory).min_by_key(|m| m.limit.saturating_sub(m.used))
     }
 
-    /// Tasks that run or could run, the caller not counted. In a PID namespace of its own (a container) the machine's count says nothing of
-    /// what is ours: the tasks that are seen are looked at, but for those of this very program: where a quota is small, they wait for it as
+    /// Tasks that run or could run, the caller not counted. In a PID namespace of its own (a
+    /// container) the machine's count says nothing of what is ours: the tasks that are seen are
+    /// looked at, but for those of this very program: where a quota is small, they wait for it as
     /// others do, and would be taken for work.
     pub fn runnable(&self) -> u32 {
         let counted = if self.apart { None } else { running(&text(Path::new("/proc/loadavg"))) };
         counted.map_or_else(|| running_tasks(self.program), |all| all.saturating_sub(1))
     }
 
-    /// Share of time in which some task waited for memory, over ten seconds, thousandths; 0 where the kernel does not tell.
+    /// Share of time in which some task waited for memory, over ten seconds, thousandths; 0 where
+    /// the kernel does not tell.
     pub fn memory_pressure_milli(&self) -> u32 {
         let own = self.memory.iter().find(|p| p.unified).map(|p| p.dir.join("memory.pressure"));
         let own = own.map(|path| text(&path)).filter(|t| !t.is_empty());
@@ -80,7 +83,8 @@ impl Share {
     }
 }
 
-/// CPU time of all CPUs since boot and, of it, the time that a hypervisor gave to others; clock ticks.
+/// CPU time of all CPUs since boot and, of it, the time that a hypervisor gave to others; clock
+/// ticks.
 pub fn stolen() -> Option<(u64, u64)> {
     let text = text(Path::new("/proc/stat"));
     let ticks: Vec<u64> = text.lines().next()?.split_whitespace().skip(1).filter_map(|w| w.parse().ok()).collect();
@@ -126,7 +130,8 @@ fn running(loadavg: &str) -> Option<u32> {
     loadavg.split(' ').nth(3)?.split_once('/')?.0.parse().ok()
 }
 
-/// The threads of this very program are not even looked at: a room has dozens, and this is done twice a second.
+/// The threads of this very program are not even looked at: a room has dozens, and this is done
+/// twice a second.
 fn running_tasks(own: Option<(u64, u64)>) -> u32 {
     let numbered = |dir: &Path| {
         let entries = fs::read_dir(dir).into_iter().flatten().flatten();

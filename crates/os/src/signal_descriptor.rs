@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 pub type Info = [u8; 128];
 
 const AT_CODE: usize = 8;
-/// `si_fd`.
+/// Where `si_fd` begins, bytes.
 const AT_DESCRIPTOR: usize = 24;
 /// POLL_IN to POLL_HUP.
 const POLLED: RangeInclusive<i32> = 1..=6;

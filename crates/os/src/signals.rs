@@ -1,4 +1,5 @@
-//! Signals that wait for a process outside of its kernel's queues, bounded as those are (signal(7)).
+//! Signals that wait for a process outside of its kernel's queues, bounded as those are
+//! (signal(7)).
 
 use crate::process;
 use std::collections::HashMap;
@@ -8,7 +9,7 @@ pub type Signal = (Option<i32>, [u8; 128]);
 
 /// First real-time signal of the kernel's.
 pub const REAL_TIME_FIRST: i32 = 32;
-/// Last signal.
+/// The number of the last signal.
 const LAST: i32 = 64;
 /// Number of RLIMIT_SIGPENDING (getrlimit(2)).
 const PENDING_LIMIT: usize = libc::RLIMIT_SIGPENDING as usize;
@@ -20,10 +21,11 @@ pub fn number(info: &[u8; 128]) -> i32 {
     i32::from_le_bytes([info[0], info[1], info[2], info[3]])
 }
 
-/// Whether a signal is queued each time that it is sent. A standard one that waits already is not queued again.
+/// Whether a signal is queued each time that it is sent. A standard one that waits already is not
+/// queued again.
 ///
-/// Those that stop and continue count as queued, though the kernel does not queue them: what comes last of them counts, and home and the
-/// room number the continuations that they have seen.
+/// Those that stop and continue count as queued, though the kernel does not queue them: what comes
+/// last of them counts, and home and the room number the continuations that they have seen.
 pub fn is_queued(signal: i32) -> bool {
     signal >= REAL_TIME_FIRST || matches!(signal, libc::SIGCONT | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU)
 }
@@ -82,7 +84,7 @@ impl Waiting {
         }
     }
 
-    /// Takes all.
+    /// Takes all signals that wait.
     pub fn take(&mut self) -> Vec<Signal> {
         self.standard.clear();
         self.queued = 0;

@@ -60,7 +60,8 @@ pub fn send(socket: BorrowedFd<'_>, parts: &[IoSlice<'_>], fds: &[BorrowedFd<'_>
         let fds: Vec<RawFd> = fds.iter().take(FDS_MAX).map(AsRawFd::as_raw_fd).collect();
         let bytes = size_of_val(fds.as_slice());
         message.msg_control = control.as_mut_ptr().cast();
-        // SAFETY: the control buffer has room for one header and FDS_MAX descriptors; CMSG_FIRSTHDR points into it.
+        // SAFETY: the control buffer has room for one header and FDS_MAX descriptors; CMSG_FIRSTHDR
+        // points into it.
         unsafe {
             message.msg_controllen = libc::CMSG_SPACE(bytes as u32) as usize;
             let head = libc::CMSG_FIRSTHDR(&message);
@@ -81,7 +82,8 @@ pub fn send(socket: BorrowedFd<'_>, parts: &[IoSlice<'_>], fds: &[BorrowedFd<'_>
     }
 }
 
-/// Receives one packet of at most `limit` bytes (none: the other end is closed), and the descriptors that came with it.
+/// Receives one packet of at most `limit` bytes (none: the other end is closed), and the
+/// descriptors that came with it.
 pub fn receive_whole(socket: BorrowedFd<'_>, limit: usize) -> Result<(Vec<u8>, Vec<OwnedFd>)> {
     use rustix::net::{RecvFlags, recv};
     let none: &mut [u8] = &mut [];
@@ -93,8 +95,8 @@ pub fn receive_whole(socket: BorrowedFd<'_>, limit: usize) -> Result<(Vec<u8>, V
     Ok((packet, fds))
 }
 
-/// Receives one packet into `buffer`: its length (0: the other end is closed) and the descriptors that came with it. A packet larger than the
-/// buffer is an error. `flags` are recv(2)'s.
+/// Receives one packet into `buffer`: its length (0: the other end is closed) and the descriptors
+/// that came with it. A packet larger than the buffer is an error. `flags` are recv(2)'s.
 pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8], flags: i32) -> Result<(usize, Vec<OwnedFd>)> {
     let mut control = [0u64; (16 + 4 * FDS_MAX).div_ceil(8) + 1];
     let mut iov = [IoSliceMut::new(buffer)];
@@ -122,7 +124,8 @@ pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8], flags: i32) -> Result<
 
 fn received_fds(message: &libc::msghdr) -> Vec<OwnedFd> {
     let mut fds = Vec::new();
-    // SAFETY: walks the control messages that the kernel wrote; each descriptor in them is ours alone.
+    // SAFETY: walks the control messages that the kernel wrote; each descriptor in them is ours
+    // alone.
     unsafe {
         let mut head = libc::CMSG_FIRSTHDR(message);
         while !head.is_null() {
@@ -137,7 +140,8 @@ fn received_fds(message: &libc::msghdr) -> Vec<OwnedFd> {
     fds
 }
 
-/// Who is at the other end of a Unix socket: PID, user, group, as they were when it connected (SO_PEERCRED).
+/// Who is at the other end of a Unix socket: PID, user, group, as they were when it connected
+/// (SO_PEERCRED).
 pub fn peer(socket: impl AsFd) -> Result<(i32, u32, u32)> {
     // SAFETY: all zero is a valid ucred.
     let mut who: libc::ucred = unsafe { std::mem::zeroed() };

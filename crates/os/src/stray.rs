@@ -1,10 +1,12 @@
-//! Signals that say nothing to a steward or a warden, and that end a process by default. A program of root's that signals processes by chance (stress-ng's `resources` sends
-//! SIGALRM to numbers that it has not set) must not end a room with all others in it. Whoever wants to end one has SIGTERM, SIGINT, SIGQUIT and SIGKILL.
+//! Signals that say nothing to a steward or a warden, and that end a process by default. A program
+//! of root's that signals processes by chance (stress-ng's `resources` sends SIGALRM to numbers
+//! that it has not set) must not end a room with all others in it. Whoever wants to end one has
+//! SIGTERM, SIGINT, SIGQUIT and SIGKILL.
 
 use crate::Result;
 use crate::error::check;
 
-/// Those signals.
+/// The signals that are meant.
 const STRAY: [i32; 9] = [
     libc::SIGHUP,
     libc::SIGUSR1,
@@ -17,7 +19,8 @@ const STRAY: [i32; 9] = [
     libc::SIGSTKFLT,
 ];
 
-/// Has this process outlive them. Programs that it executes have them by default, as ever: so each is handled, not ignored.
+/// Has this process outlive them. Programs that it executes have them by default, as ever: so each
+/// is handled, not ignored.
 ///
 /// # Errors
 /// The kernel refuses.

@@ -1,4 +1,5 @@
-//! Rights of the superuser: what makes a process as dangerous to its home as root's own, if another node acts in its name.
+//! Rights of the superuser: what makes a process as dangerous to its home as root's own, if another
+//! node acts in its name.
 
 use crate::Result;
 use crate::process::{self, Status};
@@ -25,7 +26,8 @@ impl fmt::Display for Power {
     }
 }
 
-/// Finds what makes process `pid` as good as root: of any of its threads, each of which has ids and capabilities of its own.
+/// Finds what makes process `pid` as good as root: of any of its threads, each of which has ids and
+/// capabilities of its own.
 ///
 /// # Errors
 /// The process has ended, or /proc does not tell.

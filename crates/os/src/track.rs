@@ -1,7 +1,8 @@
-//! Which pages a running process writes (userfaultfd(2) with WP_ASYNC, and PAGEMAP_SCAN: Linux 6.7).
+//! Which pages a running process writes (userfaultfd(2) with WP_ASYNC, and PAGEMAP_SCAN: Linux
+//! 6.7).
 //!
-//! Pages that were looked at are write-protected; the first write to one clears that mark in the kernel, without anybody being asked. Areas that are not watched
-//! read as written.
+//! Pages that were looked at are write-protected; the first write to one clears that mark in the
+//! kernel, without anybody being asked. Areas that are not watched read as written.
 
 use crate::pages::{
     PAGE_IS_FILE, PAGE_IS_PFNZERO, PAGE_IS_PRESENT, PAGE_IS_SWAPPED, PAGE_IS_WPALLOWED, PAGE_IS_WRITTEN, pieces, scan,
@@ -10,7 +11,8 @@ use crate::{Error, Result};
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// `_IOWR(0xaa, 0x3f, struct uffdio_api)` and `_IOWR(0xaa, 0, struct uffdio_register)` (linux/userfaultfd.h).
+/// `_IOWR(0xaa, 0x3f, struct uffdio_api)` and `_IOWR(0xaa, 0, struct uffdio_register)`
+/// (linux/userfaultfd.h).
 const UFFDIO_API: libc::c_ulong = 0xc018_aa3f;
 const UFFDIO_REGISTER: libc::c_ulong = 0xc020_aa00;
 const UFFD_API: u64 = 0xaa;
@@ -18,7 +20,8 @@ const UFFD_FEATURE_WP_ASYNC: u64 = 1 << 15;
 const UFFDIO_REGISTER_MODE_WP: u64 = 1 << 1;
 const PM_SCAN_WP_MATCHING: u64 = 1;
 
-/// Flags with which the process makes its userfaultfd: close-on-exec, and no fault of the kernel's is handled (none needs to be), which needs no privilege.
+/// Flags with which the process makes its userfaultfd: close-on-exec, and no fault of the kernel's
+/// is handled (none needs to be), which needs no privilege.
 pub const USERFAULTFD_FLAGS: u64 = libc::O_CLOEXEC as u64 | 1;
 
 /// Watches a process' writes. Dropping it ends that.
@@ -32,7 +35,8 @@ pub struct Tracker {
 /// Pages at a stop.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// Own pages that were written since they were protected (or were never), start and end, ascending.
+    /// Own pages that were written since they were protected (or were never), start and end,
+    /// ascending.
     pub written: Vec<(u64, u64)>,
     /// All own pages.
     pub own: Vec<(u64, u64)>,
@@ -48,7 +52,7 @@ impl Tracker {
         Ok(Tracker { uffd, pagemap: open_pagemap(pid)?, pid })
     }
 
-    /// Whose.
+    /// PID of the process whose pages are tracked.
     pub fn pid(&self) -> i32 {
         self.pid
     }
@@ -61,11 +65,13 @@ impl Tracker {
         crate::error::check(done, || format!("watching the writes of {} at {start:#x}", self.pid)).map(drop)
     }
 
-    /// Own pages between these addresses that were written since this was asked last; they are protected again. `anonymous`: areas, ascending, in which no page is a file's.
+    /// Own pages between these addresses that were written since this was asked last; they are
+    /// protected again. `anonymous`: areas, ascending, in which no page is a file's.
     pub fn take_written(&self, start: u64, end: u64, anonymous: &[(u64, u64)]) -> Result<Vec<(u64, u64)>> {
         let mut written = Vec::new();
         for (piece, told) in pieces((start, end), anonymous) {
-            // An area that is not watched would keep the protection's mark when it is written: it must not get one.
+            // An area that is not watched would keep the protection's mark when it is written: it
+            // must not get one.
             let must = PAGE_IS_WRITTEN | PAGE_IS_WPALLOWED;
             let asked = (must, PAGE_IS_PRESENT | PAGE_IS_SWAPPED, PM_SCAN_WP_MATCHING, told);
             scan(&self.pagemap, self.pid, piece, asked, |range, categories| {
@@ -77,8 +83,9 @@ impl Tracker {
         Ok(written)
     }
 
-    /// What there is between these addresses, of a process that stands still. It may have another memory by now, if it has executed a program: of that nothing is watched.
-    /// `anonymous`: areas, ascending, in which no page is a file's.
+    /// What there is between these addresses, of a process that stands still. It may have another
+    /// memory by now, if it has executed a program: of that nothing is watched. `anonymous`: areas,
+    /// ascending, in which no page is a file's.
     pub fn look(&self, start: u64, end: u64, anonymous: &[(u64, u64)]) -> Result<Found> {
         let mut found = Found::default();
         let pagemap = open_pagemap(self.pid)?;

@@ -1,14 +1,17 @@
-//! Pages of a process that come when it touches them (userfaultfd(2), missing pages), whoever touches them: the process, or the kernel in a call of its.
+//! Pages of a process that come when it touches them (userfaultfd(2), missing pages), whoever
+//! touches them: the process, or the kernel in a call of its.
 //!
-//! A userfaultfd belongs to the memory of the process that makes it, and one that sees faults of the kernel's takes a privilege that programs do not have. So the
-//! process makes it through /dev/userfaultfd (Linux 6.1), which a privileged process opened.
+//! A userfaultfd belongs to the memory of the process that makes it, and one that sees faults of
+//! the kernel's takes a privilege that programs do not have. So the process makes it through
+//! /dev/userfaultfd (Linux 6.1), which a privileged process opened.
 
 use crate::error::check;
 use crate::{Error, Result};
 use std::fs::File;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// Request to an open /dev/userfaultfd: a new userfaultfd for the memory of the caller; the argument is its flags (linux/userfaultfd.h).
+/// Request to an open /dev/userfaultfd: a new userfaultfd for the memory of the caller; the
+/// argument is its flags (linux/userfaultfd.h).
 pub const USERFAULTFD_IOC_NEW: u64 = 0xaa00;
 
 const UFFD_API: u64 = 0xaa;
@@ -29,7 +32,7 @@ const EVENT_REMOVE: u8 = 0x15;
 const EVENT_UNMAP: u8 = 0x16;
 const PAGE: u64 = 4096;
 
-/// Opens /dev/userfaultfd.
+/// Opens the device /dev/userfaultfd.
 pub fn device() -> Result<File> {
     let path = "/dev/userfaultfd";
     File::options().read(true).write(true).open(path).map_err(|e| Error::new(format!("opening {path}"), e))
@@ -39,7 +42,8 @@ pub fn device() -> Result<File> {
 #[derive(Debug)]
 pub struct Userfault(OwnedFd);
 
-/// What happens in that memory. Who causes it waits until it was read (a fault: until the page is there).
+/// What happens in that memory. Who causes it waits until it was read (a fault: until the page is
+/// there).
 #[derive(Debug)]
 pub enum Happening {
     /// Somebody waits for this page.
@@ -48,11 +52,11 @@ pub enum Happening {
     Fork(Userfault),
     /// So many bytes from here are there now.
     Moved {
-        /// Old address.
+        /// The address before.
         from: u64,
-        /// New address.
+        /// The address now.
         to: u64,
-        /// Length.
+        /// The length, bytes.
         bytes: u64,
     },
     /// What lay between these addresses was given back.

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 /// A function that it offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
-    /// Name.
+    /// The name of the function.
     pub name: Vec<u8>,
     /// Offset of its code.
     pub at: u64,
@@ -90,7 +90,8 @@ pub fn functions(image: &[u8]) -> Option<Vec<Function>> {
 pub struct Exits {
     image: Vec<u8>,
     bases: BaseAddresses,
-    /// Offset of a byte that is an instruction which traps (int3), wherever it lies: all of the image is mapped as code.
+    /// Offset of a byte that is an instruction which traps (int3), wherever it lies: all of the
+    /// image is mapped as code.
     trap: u64,
 }
 
@@ -118,8 +119,8 @@ impl Exits {
         self.trap
     }
 
-    /// Where the address lies to which a function returns that is at offset `at`, with these registers: as its call frame information says (System V ABI
-    /// for x86-64, 3.7; DWARF 5, 6.4).
+    /// Where the address lies to which a function returns that is at offset `at`, with these
+    /// registers: as its call frame information says (System V ABI for x86-64, 3.7; DWARF 5, 6.4).
     pub fn return_slot(&self, at: u64, registers: &libc::user_regs_struct) -> Option<u64> {
         let start = usize::try_from(self.bases.eh_frame.section?).ok()?;
         let frames = EhFrame::new(self.image.get(start..)?, LittleEndian);

@@ -3,7 +3,8 @@
 use crate::error::check;
 use crate::{Error, Result, apart};
 
-/// Copies `into.len()` bytes from address `from` of process or thread `pid`; a part is an error (EFAULT).
+/// Copies `into.len()` bytes from address `from` of process or thread `pid`; a part is an error
+/// (EFAULT).
 pub fn read(pid: i32, from: u64, into: &mut [u8]) -> Result<()> {
     if into.is_empty() {
         return Ok(());
@@ -31,7 +32,8 @@ pub fn write(pid: i32, to: u64, bytes: &[u8]) -> Result<()> {
     whole(n as usize, bytes.len(), pid)
 }
 
-/// The same as [`read`], with the rights of user and group `id` to files, one of which may be this process' own to serve ([`crate::apart`]).
+/// The same as [`read`], with the rights of user and group `id` to files, one of which may be this
+/// process' own to serve ([`crate::apart`]).
 pub fn read_as(id: u32, pid: i32, from: u64, into: &mut [u8]) -> Result<()> {
     apart::once(id, || read(pid, from, into))
 }
@@ -54,7 +56,8 @@ fn whole(n: usize, wanted: usize, pid: i32) -> Result<()> {
     }
 }
 
-/// Reads a string that ends with NUL, at most `max` bytes long (else ENAMETOOLONG), without the NUL.
+/// Reads a string that ends with NUL, at most `max` bytes long (else ENAMETOOLONG), without the
+/// NUL.
 pub fn read_string(pid: i32, from: u64, max: usize) -> Result<Vec<u8>> {
     const PAGE: u64 = 4096;
     let mut out = Vec::new();

@@ -3,15 +3,18 @@
 use crate::process::slurp;
 use std::time::{Duration, Instant};
 
-/// From its entry into the kernel until it sleeps there, or is done, a thread does not work for so long. Who has is not about to wait.
+/// From its entry into the kernel until it sleeps there, or is done, a thread does not work for so
+/// long. Who has is not about to wait.
 const WORKS_AT_MOST: Duration = Duration::from_millis(1);
-/// How long one may take to get a processor for that, if it must be known, and if it is only better to know.
+/// How long one may take to get a processor for that, if it must be known, and if it is only better
+/// to know.
 const SEEN_WITHIN: Duration = Duration::from_secs(2);
 const LIKELY_WITHIN: Duration = Duration::from_millis(20);
 /// How long one may take to fall asleep in a call in which it has asked somebody already.
 const ASLEEP_WITHIN: Duration = Duration::from_secs(60);
 const YIELDS: u32 = 16;
-/// Between two looks: each pause is twice the one before. Where processors are few, looking takes what the thread waits for.
+/// Between two looks: each pause is twice the one before. Where processors are few, looking takes
+/// what the thread waits for.
 const PAUSE_FIRST: Duration = Duration::from_micros(100);
 const PAUSE_MAX: Duration = Duration::from_millis(5);
 
@@ -20,7 +23,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(5);
 pub struct Call {
     /// Its number; -1: the thread waits outside of any.
     pub number: i64,
-    /// Its arguments.
+    /// The arguments of the call.
     pub args: [u64; 6],
 }
 
@@ -46,7 +49,8 @@ pub struct Seen {
     pub unseen: Vec<i32>,
 }
 
-/// Looks at these threads until each waits, or has worked so much since that it cannot be in the call any more in which it was when this was called.
+/// Looks at these threads until each waits, or has worked so much since that it cannot be in the
+/// call any more in which it was when this was called.
 pub fn look(threads: &[i32]) -> Seen {
     look_for(threads, SEEN_WITHIN)
 }
@@ -57,7 +61,8 @@ fn look_for(threads: &[i32], within: Duration) -> Seen {
     let (mut seen, begun) = (Seen::default(), Instant::now());
     for look in 0.. {
         left.retain(|(tid, before)| {
-            // What it has worked is asked first: when it ran on by then, it is not asleep in what it was in before.
+            // What it has worked is asked first: when it ran on by then, it is not asleep in what
+            // it was in before.
             let goes_on = worked(*tid).saturating_sub(*before) >= WORKS_AT_MOST;
             match slurp(*tid, "syscall").map(String::from_utf8) {
                 Ok(Ok(line)) if line.starts_with("running") => !goes_on,
@@ -77,8 +82,9 @@ fn look_for(threads: &[i32], within: Duration) -> Seen {
     seen
 }
 
-/// The line of /proc/TID/syscall of a thread that waits in a call, or is about to: who has sent a request to a file system may not yet sleep when that is
-/// read, above all where processors are few. `None`: it runs on, is gone, or gets no processor for a while.
+/// The line of /proc/TID/syscall of a thread that waits in a call, or is about to: who has sent a
+/// request to a file system may not yet sleep when that is read, above all where processors are
+/// few. `None`: it runs on, is gone, or gets no processor for a while.
 pub fn line(tid: i32) -> Option<String> {
     look_for(&[tid], LIKELY_WITHIN).waiting.pop().map(|(_, line)| line)
 }
@@ -88,7 +94,8 @@ pub fn call(tid: i32) -> Option<Call> {
     Call::read(&line(tid)?)
 }
 
-/// The call of a thread that sleeps in it until it is answered, or is about to sleep, however long it does not get a processor for that. `None`: it is gone.
+/// The call of a thread that sleeps in it until it is answered, or is about to sleep, however long
+/// it does not get a processor for that. `None`: it is gone.
 pub fn call_until_answered(tid: i32) -> Option<Call> {
     let begun = Instant::now();
     for look in 0.. {
@@ -104,7 +111,8 @@ pub fn call_until_answered(tid: i32) -> Option<Call> {
     None
 }
 
-/// A thread that was woken has gone on in its call, or is out of it. False: it still has not got a processor.
+/// A thread that was woken has gone on in its call, or is out of it. False: it still has not got a
+/// processor.
 pub fn has_gone_on(tid: i32) -> bool {
     look_for(&[tid], LIKELY_WITHIN).unseen.is_empty()
 }
@@ -117,8 +125,8 @@ fn pause(look: u32) {
     }
 }
 
-/// For how long a thread has worked; up to one tick of the clock less if it does now. Of the scheduler's numbers the first
-/// (Documentation/scheduler/sched-stats.rst).
+/// For how long a thread has worked; up to one tick of the clock less if it does now. Of the
+/// scheduler's numbers the first (Documentation/scheduler/sched-stats.rst).
 fn worked(tid: i32) -> Option<Duration> {
     let text = String::from_utf8(slurp(tid, "schedstat").ok()?).ok()?;
     text.split_ascii_whitespace().next()?.parse().ok().map(Duration::from_nanos)

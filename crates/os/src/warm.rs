@@ -1,4 +1,5 @@
-//! Memory that is there before it is needed: while a process stands still, each page that its movers touch for the first time costs it microseconds.
+//! Memory that is there before it is needed: while a process stands still, each page that its
+//! movers touch for the first time costs it microseconds.
 
 use std::ffi::CStr;
 use std::hint::black_box;
@@ -25,7 +26,8 @@ pub fn keep_freed() {
     }
 }
 
-/// Touches memory that the calling thread will use: the stack, and what the allocator will give it next. A page that nobody has touched takes up to 20 us where the machine is a virtual one, which
+/// Touches memory that the calling thread will use: the stack, and what the allocator will give it
+/// next. A page that nobody has touched takes up to 20 us where the machine is a virtual one, which
 /// must get it from its host.
 pub fn up() {
     stack();
@@ -58,7 +60,8 @@ type Task = (&'static CStr, Box<dyn FnOnce() -> bool + Send>);
 /// Of those that wait.
 const NAME: &CStr = c"standby";
 
-/// A thread that has begun, and whose memory is there; it waits for what it is to do. One that is dropped unused waits for another who wants one, or ends.
+/// A thread that has begun, and whose memory is there; it waits for what it is to do. One that is
+/// dropped unused waits for another who wants one, or ends.
 #[derive(Debug)]
 pub struct Standby(Option<Idle>);
 
@@ -110,7 +113,8 @@ impl Standby {
         });
     }
 
-    /// Has it do this, and then whatever comes, if that says so. Else it ends, and with it what the kernel keeps for the very thread, such as whom it traces.
+    /// Has it do this, and then whatever comes, if that says so. Else it ends, and with it what the
+    /// kernel keeps for the very thread, such as whom it traces.
     pub fn run_until(mut self, name: &'static CStr, task: impl FnOnce() -> bool + Send + 'static) {
         if let Some(idle) = self.0.take() {
             idle.give(name, task);
@@ -173,7 +177,8 @@ mod tests {
         assert_ne!(does(false), first, "it has ended");
     }
 
-    /// Failed before: each move that was refused left a thread behind, until the process could have no more and was aborted.
+    /// Failed before: each move that was refused left a thread behind, until the process could have
+    /// no more and was aborted.
     #[test]
     fn threads_that_nobody_uses_end() {
         let threads = || {

@@ -98,7 +98,8 @@ fn the_cpu_quota_is_kept() {
     let (start, before_us) = (Instant::now(), group.usage().cpu_us.unwrap());
     until("CPU time", || group.usage().cpu_us.unwrap() - before_us > 100_000);
     let share = (group.usage().cpu_us.unwrap() - before_us) as f64 / start.elapsed().as_micros() as f64;
-    // A load beside us can only make it less. One period more than the quota may fall into the measured span.
+    // A load beside us can only make it less. One period more than the quota may fall into the
+    // measured span.
     assert!(share < 0.25, "{share}");
     drop(busy);
     group.end(Duration::from_secs(20)).unwrap();

@@ -1,4 +1,5 @@
-//! A process' filters (seccomp(2)) do not see the calls that its tracer makes in it, if the tracer says so, and see all others afterwards: nothing that runs goes on unfiltered.
+//! A process' filters (seccomp(2)) do not see the calls that its tracer makes in it, if the tracer
+//! says so, and see all others afterwards: nothing that runs goes on unfiltered.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use os::inject::{Inside, Memory, gate};
@@ -36,13 +37,16 @@ fn filter() -> Vec<u8> {
     program.into_iter().flat_map(bytes).collect()
 }
 
-/// A child that turns round and round, and the threads that were made in it, whose ends are their tracer's to hear of.
+/// A child that turns round and round, and the threads that were made in it, whose ends are their
+/// tracer's to hear of.
 struct Traced(i32, Vec<HostTid>);
 
 impl Traced {
-    /// Its threads may run on with the registers of its first one: what that does changes nothing. (Failed before, seldom: two threads began one program, on one stack.)
+    /// Its threads may run on with the registers of its first one: what that does changes nothing.
+    /// (Failed before, seldom: two threads began one program, on one stack.)
     fn new() -> Traced {
-        // SAFETY: the child has a copy of this thread's memory, and does nothing that another thread could have left half done.
+        // SAFETY: the child has a copy of this thread's memory, and does nothing that another
+        // thread could have left half done.
         let pid = unsafe { libc::syscall(libc::SYS_fork) } as i32;
         if pid == 0 {
             // SAFETY: numbers only.

@@ -1,5 +1,6 @@
-//! SIGSTOP, which no mask holds, while calls are made in a process: the calls are made, and it stops when that is left. (That failed, and the stop was lost, or the process that was being moved was
-//! killed.)
+//! SIGSTOP, which no mask holds, while calls are made in a process: the calls are made, and it
+//! stops when that is left. (That failed, and the stop was lost, or the process that was being
+//! moved was killed.)
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use os::inject::{Inside, Memory, gate};

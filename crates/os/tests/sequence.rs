@@ -1,4 +1,6 @@
-//! A thread in which calls are made while it is stopped inside a restartable sequence begins that anew, as it does after any other stop: it never goes on as if it had had its processor all the time.
+//! A thread in which calls are made while it is stopped inside a restartable sequence begins that
+//! anew, as it does after any other stop: it never goes on as if it had had its processor all the
+//! time.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use os::inject::{Inside, Memory, gate};
@@ -17,7 +19,8 @@ const CURRENT_AT: isize = 8;
 
 /// Waits in a sequence for ever, and counts how often it was aborted.
 fn wait_in_sequence(aborted: &AtomicU64) -> ! {
-    // SAFETY: the thread's own area; the sequence writes nothing, and where it is aborted a counter of ours is told.
+    // SAFETY: the thread's own area; the sequence writes nothing, and where it is aborted a counter
+    // of ours is told.
     unsafe {
         std::arch::asm!(
             ".pushsection __rseq_cs, \"aw\"",

@@ -1,4 +1,5 @@
-//! Memory of guests. A page of it may be a home file's that nobody has touched yet: its file system is asked for it only by ids that the room knows.
+//! Memory of guests. A page of it may be a home file's that nobody has touched yet: its file system
+//! is asked for it only by ids that the room knows.
 
 use crate::ids;
 use os::Result;
@@ -15,7 +16,8 @@ pub fn read_string(host: i32, from: u64, max: usize) -> Result<Vec<u8>> {
 
 /// Copies `bytes` to address `to` of a guest's thread; a part is an error (EFAULT).
 ///
-/// A page that is watched, and protected between the kernel's finding it and copying, does not tell that it was written: of each one byte is written once more.
+/// A page that is watched, and protected between the kernel's finding it and copying, does not tell
+/// that it was written: of each one byte is written once more.
 pub fn write(host: i32, to: u64, bytes: &[u8]) -> Result<()> {
     const PAGE: u64 = 4096;
     let put = |to: u64, bytes: &[u8]| {

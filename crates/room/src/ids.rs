@@ -11,7 +11,8 @@ pub(crate) fn set(ids: IdRange) {
     let _ = OWN.set(ids);
 }
 
-/// Returns the id here of the room's root. Until ids are set it is root's own, which the room does not know: nothing is served by it.
+/// Returns the id here of the room's root. Until ids are set it is root's own, which the room does
+/// not know: nothing is served by it.
 pub(crate) fn root() -> u32 {
     OWN.get().map_or(0, IdRange::first)
 }

@@ -1,6 +1,8 @@
-//! PID 1 of a room: mounts what the home looks like, starts bodies under their home's numbers, and reaps. It is the only process of tern inside.
+//! PID 1 of a room: mounts what the home looks like, starts bodies under their home's numbers, and
+//! reaps. It is the only process of tern inside.
 //!
-//! It is forked from the warden before that has threads, so it is single-threaded and may fork in its turn.
+//! It is forked from the warden before that has threads, so it is single-threaded and may fork in
+//! its turn.
 
 mod body;
 mod setup;
@@ -22,9 +24,10 @@ pub const HIDDEN_PROC: &str = ".room";
 pub enum Command {
     /// Look like this home.
     Setup(Setup),
-    /// Make the process of a body. It waits at the socket that comes with this for a packet with a memfd, a postcard [`Place`].
+    /// Make the process of a body. It waits at the socket that comes with this for a packet with a
+    /// memfd, a postcard [`Place`].
     Start {
-        /// Its number.
+        /// The number that it has.
         pid: i32,
     },
     /// The next thread or process made in the room gets the number behind this one.
@@ -34,15 +37,16 @@ pub enum Command {
 /// What the porter needs to know of the room.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Setup {
-    /// The home.
+    /// The home of the room.
     pub home: Home,
     /// This machine's clocks when `home` was received, nanoseconds.
     pub here_monotonic_ns: i64,
-    /// As above.
+    /// What CLOCK_BOOTTIME shows here, nanoseconds.
     pub here_boottime_ns: i64,
     /// Guests are shown home's wall clock, not this machine's.
     pub wall: bool,
-    /// Numbers of the FUSE devices that the porter opened: one per mount of `home`, then /proc's and the stand-ins'.
+    /// Numbers of the FUSE devices that the porter opened: one per mount of `home`, then /proc's
+    /// and the stand-ins'.
     pub devices: Vec<i32>,
 }
 
@@ -55,16 +59,16 @@ pub enum Answer {
         standin_mount_id: u64,
         /// `st_dev` of what lies there.
         standin_dev: u64,
-        /// In words.
+        /// What happened, in words.
         missing: Vec<String>,
     },
     /// To the others.
     Done,
     /// What was tried and why it failed.
     Failed {
-        /// Error number.
+        /// The number of the error.
         errno: i32,
-        /// In words.
+        /// What happened, in words.
         what: String,
     },
 }
@@ -83,9 +87,9 @@ pub enum Notice {
     BodyFailed {
         /// Number in the room.
         pid: i32,
-        /// Error number.
+        /// The number of the error.
         errno: i32,
-        /// In words.
+        /// What happened, in words.
         what: String,
     },
 }
@@ -94,9 +98,10 @@ pub enum Notice {
 pub struct Channels {
     /// Commands and answers.
     pub commands: OwnedFd,
-    /// Notices.
+    /// The listener for notices.
     pub notices: OwnedFd,
-    /// Requests for open stand-ins: the number of the first of a batch (`u32`), answered by as many as a packet carries.
+    /// Requests for open stand-ins: the number of the first of a batch (`u32`), answered by as many
+    /// as a packet carries.
     pub spares: OwnedFd,
 }
 
@@ -119,8 +124,9 @@ pub fn hear<T: for<'a> Deserialize<'a>>(socket: BorrowedFd<'_>) -> os::Result<Op
     Ok(Some((message, fds)))
 }
 
-/// Runs the porter: in the child, in the room's new namespaces. Ends when the warden's socket closes; the kernel then kills whoever is left in the room.
-/// It opens `devices` FUSE connections first, as whom it was forked: user and group are not mapped yet.
+/// Runs the porter: in the child, in the room's new namespaces. Ends when the warden's socket
+/// closes; the kernel then kills whoever is left in the room. It opens `devices` FUSE connections
+/// first, as whom it was forked: user and group are not mapped yet.
 pub fn main(channels: Channels, devices: usize) -> ! {
     let outcome = open_devices(&channels, devices).and_then(|()| run(&channels));
     if let Err(e) = outcome {
@@ -201,7 +207,8 @@ impl Porter<'_> {
         }
     }
 
-    /// Opens stand-ins for descriptors that home will make. Only inside the room they can be opened.
+    /// Opens stand-ins for descriptors that home will make. Only inside the room they can be
+    /// opened.
     fn open_spares(&self, first: u32) -> os::Result<()> {
         let directory = self.room()?.standins.as_fd();
         let open = |n: u32| body::open_standin(directory, StandinId(n), libc::O_RDWR);

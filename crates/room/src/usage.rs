@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// `struct rusage`: user time and system time (seconds, microseconds), the largest resident size, and counts.
+/// `struct rusage`: user time and system time (seconds, microseconds), the largest resident size,
+/// and counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage([i64; WORDS]);
 
@@ -26,7 +27,7 @@ impl Usage {
         Some(Usage(words))
     }
 
-    /// The structure.
+    /// The structure as bytes.
     pub fn bytes(&self) -> Vec<u8> {
         self.0.iter().flat_map(|word| word.to_le_bytes()).collect()
     }

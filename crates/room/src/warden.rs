@@ -1,4 +1,5 @@
-//! The warden: the room's side towards its home. One process per room, outside the room's namespaces.
+//! The warden: the room's side towards its home. One process per room, outside the room's
+//! namespaces.
 
 mod advance;
 mod after;
@@ -69,7 +70,7 @@ pub enum WardenError {
         home: String,
         /// Address and port.
         at: String,
-        /// Why not.
+        /// The reason, in words.
         source: std::io::Error,
     },
     /// The link to the home.

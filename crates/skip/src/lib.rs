@@ -1,8 +1,9 @@
 //! Words by which a test says that this machine lacks what the test needs.
 //!
-//! Rust's test harness knows no test that finds out at run time that it cannot be run: a test that returns early counts as passed. So a test says
-//! that it is left out by [`test()`], which notes its name in the file that [`NOTES`] names. `cargo xtask test` reads the file, and counts these tests
-//! as left out. Without that variable the word goes to standard error alone.
+//! Rust's test harness knows no test that finds out at run time that it cannot be run: a test that
+//! returns early counts as passed. So a test says that it is left out by [`test()`], which notes
+//! its name in the file that [`NOTES`] names. `cargo xtask test` reads the file, and counts these
+//! tests as left out. Without that variable the word goes to standard error alone.
 #![forbid(unsafe_code)]
 
 use std::fmt::Display;
@@ -30,7 +31,8 @@ pub fn part(reason: impl Display) {
     note(Extent::Part, &reason.to_string());
 }
 
-/// The extent, test and reason that one line of the notes holds; `None` for a line that [`test()`] and [`part`] did not write.
+/// The extent, test and reason that one line of the notes holds; `None` for a line that [`test()`]
+/// and [`part`] did not write.
 pub fn read(line: &str) -> Option<(Extent, &str, &str)> {
     let mut words = line.splitn(3, '\t');
     let extent = match words.next()? {

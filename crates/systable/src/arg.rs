@@ -1,6 +1,8 @@
-//! What the arguments of a call are, so that a call can be carried to another machine without code of its own.
+//! What the arguments of a call are, so that a call can be carried to another machine without code
+//! of its own.
 
-/// One argument of a call. A pointer that is null stays null: nothing is read or written through it.
+/// One argument of a call. A pointer that is null stays null: nothing is read or written through
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arg {
     /// A number, passed on as it is: size, offset, command, mode.
@@ -9,7 +11,8 @@ pub enum Arg {
     Flags,
     /// A file descriptor of the caller. It means something else on another machine.
     Fd,
-    /// A process, group or session; 0 and negative values as the call defines them. The same number at home and away.
+    /// A process, group or session; 0 and negative values as the call defines them. The same number
+    /// at home and away.
     Pid,
     /// A thread. The same number at home and away.
     Tid,
@@ -31,9 +34,11 @@ pub enum Arg {
     IovIn(u8),
     /// The same over memory that the call writes.
     IovOut(u8),
-    /// An address in the caller's memory that is not read or written by value: a mapping, a futex, a stack.
+    /// An address in the caller's memory that is not read or written by value: a mapping, a futex,
+    /// a stack.
     Address,
-    /// A structure that holds further pointers, or whose layout depends on other arguments: the call needs code of its own.
+    /// A structure that holds further pointers, or whose layout depends on other arguments: the
+    /// call needs code of its own.
     Opaque,
 }
 
@@ -51,16 +56,19 @@ pub enum Len {
         /// Bytes of one element.
         size: u16,
     },
-    /// Room for as many bytes as this argument says, of which the call's result says how many it filled.
+    /// Room for as many bytes as this argument says, of which the call's result says how many it
+    /// filled.
     Result(u8),
-    /// Room for as many elements as the argument says, of which the call's result says how many it filled.
+    /// Room for as many elements as the argument says, of which the call's result says how many it
+    /// filled.
     ResultElements {
         /// Index of the argument that says how many fit.
         count: u8,
         /// Bytes of one element.
         size: u16,
     },
-    /// This argument points to a `u32` that says how many bytes fit, and after the call how many there were.
+    /// This argument points to a `u32` that says how many bytes fit, and after the call how many
+    /// there were.
     Pointed(u8),
 }
 

@@ -7,13 +7,17 @@ use crate::errno::Errno;
 pub enum Class {
     /// The hosting kernel, alone: the filter lets it through.
     Local,
-    /// The deputy at home makes the same call; arguments and results travel as the row describes them.
+    /// The deputy at home makes the same call; arguments and results travel as the row describes
+    /// them.
     Home,
-    /// Code of its own in the warden (or, for [`Special::Clone`] and [`Special::TakeSignal`], in the tracer).
+    /// Code of its own in the warden (or, for [`Special::Clone`] and [`Special::TakeSignal`], in
+    /// the tracer).
     Special(Special),
-    /// It cannot be done away: the process goes home and makes the call there. If it cannot go, the call fails with this error, and the log and `tern why` name it.
+    /// It cannot be done away: the process goes home and makes the call there. If it cannot go, the
+    /// call fails with this error, and the log and `tern why` name it.
     GoHome(Errno),
-    /// It cannot be done away either, but programs try it only to see whether it is there, and do without: nobody goes home for it, it fails with this error.
+    /// It cannot be done away either, but programs try it only to see whether it is there, and do
+    /// without: nobody goes home for it, it fails with this error.
     Refused(Errno),
     /// There is no such call in the kernel: "function not implemented" at once.
     Unused,
@@ -24,9 +28,11 @@ pub enum Class {
 pub enum Special {
     /// A new thread or process: stops in the tracer, not in the warden.
     Clone,
-    /// Takes a signal that came from home: stops in the tracer, which puts in what the signal carried there.
+    /// Takes a signal that came from home: stops in the tracer, which puts in what the signal
+    /// carried there.
     TakeSignal,
-    /// Signals become readable: from then on they must carry in the body what they carried at home, before anybody takes them.
+    /// Signals become readable: from then on they must carry in the body what they carried at home,
+    /// before anybody takes them.
     SignalFd,
     /// Nice values are home's, and the body's as far as they make it give way.
     Nice,
@@ -56,9 +62,10 @@ pub enum Special {
     Schedule,
     /// What two processes have in common.
     Compare,
-    /// Sockets.
+    /// The call is about sockets.
     Socket,
-    /// System V objects: semaphores and queues are home's; memory is made in the room, unless home has it.
+    /// System V objects: semaphores and queues are home's; memory is made in the room, unless home
+    /// has it.
     Ipc,
     /// Signals to processes and threads.
     Signal,
@@ -68,7 +75,7 @@ pub enum Special {
     Wait,
     /// Users, groups, capabilities.
     Credentials,
-    /// `prctl`.
+    /// The call is `prctl`.
     Prctl,
     /// Resource limits: set away and at home.
     Limits,

@@ -1,4 +1,5 @@
-//! The error numbers that rows answer with (`asm-generic/errno-base.h`, `errno.h`): this crate has no libc.
+//! The error numbers that rows answer with (`asm-generic/errno-base.h`, `errno.h`): this crate has
+//! no libc.
 
 /// An error number, positive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -6,7 +7,7 @@ pub struct Errno(pub u16);
 
 /// Operation not permitted.
 pub const EPERM: Errno = Errno(1);
-/// Invalid argument.
+/// The argument is invalid.
 pub const EINVAL: Errno = Errno(22);
 /// Function not implemented.
 pub const ENOSYS: Errno = Errno(38);

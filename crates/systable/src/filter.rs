@@ -1,8 +1,10 @@
-//! The seccomp filter of a guest, made from the table: classic BPF over `struct seccomp_data` (`linux/seccomp.h`, `linux/filter.h`).
+//! The seccomp filter of a guest, made from the table: classic BPF over `struct seccomp_data`
+//! (`linux/seccomp.h`, `linux/filter.h`).
 //!
-//! The number alone decides first, by a balanced tree of comparisons; arguments are loaded only behind that, for the few rows that
-//! need them. So the kernel sees at once that a purely local number is always allowed, and answers it from a bitmap without running
-//! the filter (`seccomp_cache_prepare` in `kernel/seccomp.c`).
+//! The number alone decides first, by a balanced tree of comparisons; arguments are loaded only
+//! behind that, for the few rows that need them. So the kernel sees at once that a purely local
+//! number is always allowed, and answers it from a bitmap without running the filter
+//! (`seccomp_cache_prepare` in `kernel/seccomp.c`).
 
 mod clocks;
 mod cpu;
@@ -21,13 +23,13 @@ use crate::{Errno, Row, When, errno, row};
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Insn {
-    /// Operation.
+    /// The operation of the instruction.
     pub code: u16,
     /// Instructions to skip if a comparison holds.
     pub jt: u8,
     /// Instructions to skip if it does not.
     pub jf: u8,
-    /// Operand.
+    /// The operand of the instruction.
     pub k: u32,
 }
 
@@ -64,14 +66,16 @@ impl Action {
     }
 }
 
-/// Upper half of a descriptor in a call that was handed to the tracer first ([`shown`]): the filter then has the warden answer it.
+/// Upper half of a descriptor in a call that was handed to the tracer first ([`shown`]): the filter
+/// then has the warden answer it.
 pub const MARK: u32 = u32::from_be_bytes(*b"tern");
 
-/// A filter beside the guest's own: calls for the attributes of this descriptor, for its offset, and for a duplicate of it, stop for the tracer; but not for a duplicate that
-/// the guest is made to make, of which the descriptor has an upper half (`os::inject::OURS`).
+/// A filter beside the guest's own: calls for the attributes of this descriptor, for its offset,
+/// and for a duplicate of it, stop for the tracer; but not for a duplicate that the guest is made
+/// to make, of which the descriptor has an upper half (`os::inject::OURS`).
 ///
-/// [`program`] leaves those of most descriptors to the kernel, for which a stand-in is a regular file without an offset, whatever it stands for. This one is for the few
-/// that have an offset.
+/// [`program`] leaves those of most descriptors to the kernel, for which a stand-in is a regular
+/// file without an offset, whatever it stands for. This one is for the few that have an offset.
 pub fn shown(fd: u32) -> [Insn; 20] {
     let insn = |code, jt, jf, k| Insn { code, jt, jf, k };
     let [fstat, newfstatat, statx] = STATS;
@@ -99,8 +103,9 @@ pub fn shown(fd: u32) -> [Insn; 20] {
     ]
 }
 
-/// A filter beside the guest's own: calls for the attributes of any descriptor but the first three, of which [`program`] has home asked, stop for the tracer. For who
-/// has stand-ins among them; all others ask the kernel alone.
+/// A filter beside the guest's own: calls for the attributes of any descriptor but the first three,
+/// of which [`program`] has home asked, stop for the tracer. For who has stand-ins among them; all
+/// others ask the kernel alone.
 pub fn attributes() -> [Insn; 13] {
     const AT_EMPTY_PATH: u32 = 0x1000;
     const AT_FDCWD: u32 = -100i32 as u32;
@@ -127,7 +132,7 @@ pub fn attributes() -> [Insn; 13] {
 /// Numbers of the calls for a descriptor's attributes.
 const STATS: [u32; 3] = [5, 262, 332];
 
-/// lseek(2).
+/// The number of lseek(2).
 const LSEEK: u32 = 8;
 
 /// The calls that duplicate a descriptor, fcntl(2) with these commands.
@@ -144,7 +149,7 @@ const FIRST: u32 = 3;
 /// What number a duplicate gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Number {
-    /// This one.
+    /// Only this one.
     This(i32),
     /// The first that is free, from this one on.
     From(i32),
@@ -167,7 +172,8 @@ pub const ARCH: u32 = 0xc000_003e;
 
 /// What the filter does with this call: the table's word, which the emitted program repeats.
 ///
-/// Calls newer than the table, and 32-bit ones, are notified, so that they are refused by name and not silently.
+/// Calls newer than the table, and 32-bit ones, are notified, so that they are refused by name and
+/// not silently.
 pub fn action(arch: u32, nr: u32, args: &[u64; 6]) -> Action {
     if arch != ARCH {
         return Action::Notify;

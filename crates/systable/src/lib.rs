@@ -1,8 +1,9 @@
-//! THE table of system calls: one row per x86-64 number says what happens when a guest makes that call, and why.
+//! THE table of system calls: one row per x86-64 number says what happens when a guest makes that
+//! call, and why.
 //!
-//! The filter ([`filter::program`]), the dispatch of what the filter hands over ([`Row::class`], [`Row::args`]), the names in traces
-//! ([`name`]) and the page `docs/SYSCALLS.md` ([`page::write`]) all come from these rows. A number without a row, or with two, does
-//! not compile.
+//! The filter ([`filter::program`]), the dispatch of what the filter hands over ([`Row::class`],
+//! [`Row::args`]), the names in traces ([`name`]) and the page `docs/SYSCALLS.md` ([`page::write`])
+//! all come from these rows. A number without a row, or with two, does not compile.
 //!
 //! Source of numbers and names: `arch/x86/entry/syscalls/syscall_64.tbl` of Linux 6.19.
 #![no_std]
@@ -28,7 +29,8 @@ pub fn row(nr: u32) -> Option<&'static Row> {
     TABLE.get(at)
 }
 
-/// The call's name, as in the manual; `None` for a number that never was a call or is newer than the table.
+/// The call's name, as in the manual; `None` for a number that never was a call or is newer than
+/// the table.
 pub fn name(nr: u32) -> Option<&'static str> {
     row(nr).map(|row| row.name).filter(|name| !name.is_empty())
 }

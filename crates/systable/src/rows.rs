@@ -24,7 +24,8 @@ pub struct Row {
     pub class: Class,
     /// When that holds; otherwise the call is local.
     pub when: When,
-    /// When it makes a duplicate of a descriptor that may be a stand-in: it stops in the tracer, which has the duplicate look as at home, too.
+    /// When it makes a duplicate of a descriptor that may be a stand-in: it stops in the tracer,
+    /// which has the duplicate look as at home, too.
     pub duplicates: When,
     /// The arguments, in order.
     pub args: &'static [Arg],
@@ -32,7 +33,8 @@ pub struct Row {
     pub why: &'static str,
 }
 
-/// A duplicate of its first argument that a guest makes of its own accord: in what it is made to make that has an upper half.
+/// A duplicate of its first argument that a guest makes of its own accord: in what it is made to
+/// make that has an upper half.
 const ITS_OWN: Cmp = Cmp::Marked(0, 0);
 
 /// Ids below this one are in every room's user namespace (`os::id_ranges`).
@@ -40,7 +42,8 @@ pub const LOW_IDS: u32 = 1 << 22;
 /// chown(2) leaves what this names as it is.
 const NO_ID: u32 = u32::MAX;
 
-/// A user or group (the arguments `uid` and the next one) that may be in home's user namespace alone.
+/// A user or group (the arguments `uid` and the next one) that may be in home's user namespace
+/// alone.
 macro_rules! high_ids {
     ($uid:literal) => {
         When::Unless(&[
@@ -54,7 +57,7 @@ macro_rules! high_ids {
 
 /// chown(2) and its like, but fchownat(2).
 const HIGH_IDS: When = high_ids!(1);
-/// fchownat(2).
+/// The ids of fchownat(2) that no room has.
 const HIGH_IDS_AT: When = high_ids!(2);
 
 const fn row(nr: u16, name: &'static str, class: Class, args: &'static [Arg], why: &'static str) -> Row {

@@ -24,7 +24,8 @@ pub enum Cmp {
     From(u8, u32),
     /// All 64 bits are zero. For pointers.
     Null(u8),
-    /// The upper 32 bits are this number. For descriptors, of which the kernel takes the lower ones: a mark that it does not see.
+    /// The upper 32 bits are this number. For descriptors, of which the kernel takes the lower
+    /// ones: a mark that it does not see.
     Marked(u8, u32),
 }
 

@@ -1,4 +1,5 @@
-//! The emitted program does what the table says: for every number, and for arguments on both sides of every comparison.
+//! The emitted program does what the table says: for every number, and for arguments on both sides
+//! of every comparison.
 
 use systable::filter::{self, ARCH, Action, Insn, X32_BIT};
 use systable::{Class, Cmp, LAST, Special, TABLE, When};
@@ -10,7 +11,8 @@ struct Data {
     args: [u64; 6],
 }
 
-/// Classic BPF as the kernel runs it for seccomp; also says how many loads beyond number and architecture were made.
+/// Classic BPF as the kernel runs it for seccomp; also says how many loads beyond number and
+/// architecture were made.
 fn run(program: &[Insn], data: &Data) -> (u32, usize) {
     let (mut a, mut at, mut argument_loads) = (0u32, 0usize, 0);
     loop {
@@ -234,7 +236,8 @@ fn names_are_unique_and_rows_make_sense() {
     assert_eq!(systable::name(400), None);
 }
 
-/// Where the wall clock is wrong, what reads it or waits for it is handed over; all else is as without.
+/// Where the wall clock is wrong, what reads it or waits for it is handed over; all else is as
+/// without.
 #[test]
 fn clocks_are_handed_over_and_nothing_else() {
     let plain = filter::program();

@@ -1,10 +1,12 @@
-//! The filter in the real kernel: it is accepted, refuses what it should, and costs next to nothing for local calls.
+//! The filter in the real kernel: it is accepted, refuses what it should, and costs next to nothing
+//! for local calls.
 
 use std::time::Instant;
 
 use systable::filter::{self, Insn};
 
-/// Filters without a listener: user notification without one fails with ENOSYS, as does RET_TRACE without a tracer.
+/// Filters without a listener: user notification without one fails with ENOSYS, as does RET_TRACE
+/// without a tracer.
 fn install(insns: &[Insn]) {
     let program = libc::sock_fprog { len: insns.len() as u16, filter: insns.as_ptr() as *mut libc::sock_filter };
     // SAFETY: the program lives until the call returns; `Insn` has the layout of `sock_filter`.
@@ -40,7 +42,8 @@ fn in_the_child(program: &[Insn]) {
     let after_ns = getpid_ns();
     eprintln!("getpid: {before_ns:.0} ns without the filter, {after_ns:.0} ns with it");
     assert_eq!(raw(libc::SYS_getpid, [0; 3]), Ok(i64::from(std::process::id())));
-    // The kernel's own answer would be a descriptor, ESPIPE, EINVAL or a position: 38 says that the filter sent it to a tracer or listener that is not there.
+    // The kernel's own answer would be a descriptor, ESPIPE, EINVAL or a position: 38 says that the
+    // filter sent it to a tracer or listener that is not there.
     assert_eq!(raw(libc::SYS_dup, [1, 0, 0]), Err(libc::ENOSYS));
     assert_eq!(raw(libc::SYS_dup, [77, 0, 0]), Err(libc::EBADF));
     assert_eq!(raw(libc::SYS_lseek, [0, 0, 1]), Err(libc::ENOSYS));
@@ -50,7 +53,8 @@ fn in_the_child(program: &[Insn]) {
     {
         assert_eq!(raw(refused, [0; 3]), Err(libc::ENOSYS), "{refused}");
     }
-    // A filter that the kernel must run for each call costs 50 ns and more; the bound allows for a machine under load.
+    // A filter that the kernel must run for each call costs 50 ns and more; the bound allows for a
+    // machine under load.
     assert!(after_ns < before_ns + 150.0, "{before_ns} -> {after_ns}");
 }
 

@@ -1,5 +1,5 @@
-//! Commands of `tern-lab`, the program beside this one that only developers and experimenters need: `tern lab ...`
-//! becomes `tern-lab lab ...`, as git does with its commands.
+//! Commands of `tern-lab`, the program beside this one that only developers and experimenters need:
+//! `tern lab ...` becomes `tern-lab lab ...`, as git does with its commands.
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -18,7 +18,8 @@ pub enum Command {
     /// Move real programs at random moments while they work, and check what they say (tern-lab)
     #[command(disable_help_flag = true)]
     Soak(Words),
-    /// Simulate clusters: the daemon's own gossip and policy, on up to thousands of nodes (tern-lab)
+    /// Simulate clusters: the daemon's own gossip and policy, on up to thousands of nodes
+    /// (tern-lab)
     #[command(disable_help_flag = true)]
     Sim(Words),
     /// A cluster in one machine, for trying and testing (tern-lab)

@@ -18,7 +18,7 @@ const SERVES_WITHIN: Duration = Duration::from_secs(20);
 /// Most that is read of what one said that has ended, bytes.
 const WORDS_BYTES: u64 = 16 << 10;
 
-/// `ternd`
+/// The arguments of `ternd`
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Start in the background, and end when it serves
@@ -30,17 +30,20 @@ pub struct Args {
     /// Print a unit for systemd that starts this program as the daemon
     #[arg(long, conflicts_with = "detach")]
     unit: bool,
-    /// Where to listen (TCP and UDP), and the address that others are told; as given to `tern init` or `tern join`, else found out
+    /// Where to listen (TCP and UDP), and the address that others are told; as given to `tern init`
+    /// or `tern join`, else found out
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = cli::address)]
     listen: Option<SocketAddr>,
     /// The most rooms to host; 0: no guests
     #[arg(long, default_value_t = ROOMS_MAX, value_name = "N")]
     rooms: u32,
-    /// Memory that the rooms of this node may have together, percent of the machine's: the rest is its owner's
+    /// Memory that the rooms of this node may have together, percent of the machine's: the rest is
+    /// its owner's
     #[arg(long, default_value_t = 80, value_name = "PERCENT", value_parser = clap::value_parser!(u64).range(1..=100))]
     rooms_memory: u64,
-    /// What moves must do without on this machine. `awake`: idle processors are kept from sleeping, for at most 20 ms around a stop (power);
-    /// `huge-pages`: memory that is full arrives in huge pages though its program did not ask for them (memory)
+    /// What moves must do without on this machine. `awake`: idle processors are kept from sleeping,
+    /// for at most 20 ms around a stop (power); `huge-pages`: memory that is full arrives in huge
+    /// pages though its program did not ask for them (memory)
     #[arg(long, env = os::expenses::FORBIDDEN, value_delimiter = ',', value_name = "EXPENSE", value_parser = os::expenses::Expense::ALL.map(os::expenses::Expense::name))]
     without: Vec<String>,
 }

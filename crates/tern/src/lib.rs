@@ -1,5 +1,5 @@
-//! What the two programs `tern` and `tern-lab` share: the daemon, the roles that it starts, and what the tool needs of
-//! the crates of kernel and daemon.
+//! What the two programs `tern` and `tern-lab` share: the daemon, the roles that it starts, and
+//! what the tool needs of the crates of kernel and daemon.
 
 pub mod daemon;
 pub mod doctor;

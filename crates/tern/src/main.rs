@@ -1,4 +1,5 @@
-//! The program that every node runs: daemon, tool and roles. Its first name or first argument decides what it is.
+//! The program that every node runs: daemon, tool and roles. Its first name or first argument
+//! decides what it is.
 
 mod companion;
 
@@ -23,7 +24,8 @@ const HELP: &str = "\
 Exit status: 0 if all went well, 1 if not, 2 for a wrong command line. `tern run` ends as its program does; see `tern run --help`.
 A first use: tern init --detach, tern invite; on another machine: tern join TOKEN --detach; then: tern run -- COMMAND";
 
-/// `tern run` alone: to describe all the other commands to the parser takes about as long as to ask for a place.
+/// `tern run` alone: to describe all the other commands to the parser takes about as long as to ask
+/// for a place.
 #[derive(Debug, Parser)]
 #[command(name = "tern run", bin_name = "tern run", about = cli::RUN_ABOUT, after_help = cli::RUN_HELP, max_term_width = 100)]
 struct Placing {
@@ -45,7 +47,7 @@ enum Command {
     Companion(companion::Command),
     /// Print completions for a shell
     Completions {
-        /// The shell
+        /// The shell to print them for
         shell: clap_complete::Shell,
     },
 }

@@ -5,7 +5,7 @@ use image::{IMAGE_BYTES_MAX, Image};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// `tern image`
+/// The arguments of `tern image`
 #[derive(Clone, Debug, Arguments)]
 pub struct Args {
     #[command(subcommand)]
@@ -18,15 +18,15 @@ enum What {
     Show {
         /// What `tern image save` wrote; `-` reads standard input
         file: PathBuf,
-        /// As JSON
+        /// Print it as JSON
         #[arg(long)]
         json: bool,
     },
     /// Write the image of a process that runs here, without its pages; it stands still for a moment
     Save {
-        /// Its PID
+        /// The PID of the process
         pid: i32,
-        /// The file
+        /// The file to write
         file: PathBuf,
     },
 }

@@ -7,7 +7,8 @@ pub fn is_role(word: &std::ffi::OsStr) -> bool {
     word.as_encoded_bytes().starts_with(b"__")
 }
 
-/// Runs the role that the words after the program's name say; `None` if the daemon starts no such role.
+/// Runs the role that the words after the program's name say; `None` if the daemon starts no such
+/// role.
 pub fn run(words: &[String]) -> Option<ExitCode> {
     let (role, args) = words.split_first()?;
     crate::logging::to_stderr();

@@ -1,4 +1,5 @@
-//! The daemons' part in placing: rooms are shared, outlive daemons, and are given up; who sees what.
+//! The daemons' part in placing: rooms are shared, outlive daemons, and are given up; who sees
+//! what.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod common;
@@ -139,7 +140,8 @@ fn daemons_die_and_rooms_go_on() {
     guest.end(&lab, "1003");
 }
 
-/// Each user has a room; one that nobody is in is given up for another user's, where no more are allowed.
+/// Each user has a room; one that nobody is in is given up for another user's, where no more are
+/// allowed.
 #[test]
 fn idle_rooms_make_way_for_other_users() {
     let lab = common::lab_of(&common::options(2));

@@ -130,7 +130,8 @@ fn commands_end_as_they_ended() {
         |line: &str| Command::new("script").args(["-qec", line, "/dev/null"]).stdin(Stdio::null()).output().unwrap();
     assert_eq!(typed(&format!("{tool} sh -c 'test -t 0 && test -t 1 && exit 21'")).status.code(), Some(21));
 
-    // A signal to the tool is the command's, also one that it asks for at once; the command's stopped children do not outlive it.
+    // A signal to the tool is the command's, also one that it asks for at once; the command's
+    // stopped children do not outlive it.
     for _ in 0..20 {
         let mut child =
             lab.spawn("n1", ["sh", "-c", "trap 'exit 9' TERM; echo ready; while :; do sleep 0.01; done"]).unwrap();
@@ -145,14 +146,15 @@ fn commands_end_as_they_ended() {
     wait_for("orphans to be reaped", || lab.processes("n1").unwrap().len() == 1);
 }
 
-/// Is a port of `to` that nobody listens on refused (reachable), or does the connection just hang (cut)?
-/// Once it ended who had started the command, which does not care for the key.
+/// Is a port of `to` that nobody listens on refused (reachable), or does the connection just hang
+/// (cut)? Once it ended who had started the command, which does not care for the key.
 #[test]
 fn a_key_that_is_pressed_at_once_is_the_commands_alone() {
     let lab = up(&bare(1));
     for _ in 0..100 {
         let mut command = lab.in_node("n1", ["sh", "-c", "trap '' INT; kill -INT 0; exit 7"]);
-        // SAFETY: system calls between fork and exec, on a set of this call's own. With one processor the command often comes first.
+        // SAFETY: system calls between fork and exec, on a set of this call's own. With one
+        // processor the command often comes first.
         unsafe {
             command.process_group(0).pre_exec(|| {
                 libc::signal(libc::SIGINT, libc::SIG_DFL);
@@ -448,7 +450,8 @@ fn who_is_read_no_more_says_nothing_of_it() {
     }
 }
 
-/// Failed once: the sinks of a measurement that was broken off listened for ever, and the next one found their address in use.
+/// Failed once: the sinks of a measurement that was broken off listened for ever, and the next one
+/// found their address in use.
 #[test]
 fn a_sink_ends_with_who_wanted_it() {
     let mut sink = Command::new(common::tern())

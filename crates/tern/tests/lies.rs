@@ -1,4 +1,5 @@
-//! A member of the cluster that tells lies: it holds the cluster's key, and says what it likes about itself and others.
+//! A member of the cluster that tells lies: it holds the cluster's key, and says what it likes
+//! about itself and others.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod common;

@@ -64,7 +64,8 @@ fn a_machine_is_a_node_like_others() {
     let doctor = lab.exec("n1", ["tern", "doctor", "n2"]).unwrap().text();
     let clock = doctor.lines().find(|l| l.starts_with("clock")).unwrap();
     assert!(clock.contains("+30") || clock.contains("+29"), "{clock}");
-    // What a program may have found here it would miss there: so it is said, for those that begin and those that run.
+    // What a program may have found here it would miss there: so it is said, for those that begin
+    // and those that run.
     if fs::read_to_string("/proc/cpuinfo").unwrap().contains(" avx2 ") {
         let refused = lab.exec("n1", ["tern", "run", "--on", "n2", "--", "true"]).unwrap();
         assert!(refused.errors().contains("the CPU of n2 lacks") && refused.errors().contains("avx2"), "{refused:?}");
@@ -124,8 +125,9 @@ fn the_wall_clock_there_is_homes() {
         let mut line = String::new();
         from.read_line(&mut line).unwrap();
         let (told, heard): (i64, i64) = (line.trim().parse().unwrap(), now_ns());
-        // Whatever comes from there is not older than the question, nor younger than the answer, and never goes back. (An emulated machine that waits for
-        // a processor of ours has a clock that goes wrong until it is corrected.)
+        // Whatever comes from there is not older than the question, nor younger than the answer,
+        // and never goes back. (An emulated machine that waits for a processor of ours has a clock
+        // that goes wrong until it is corrected.)
         assert!(told >= last && told > asked - LATE_NS && told < heard + LATE_NS, "{asked} {told} {heard}");
         last = told;
         quickest = quickest.min((heard - asked, told - (asked + heard) / 2));
@@ -187,7 +189,8 @@ int main(void) {
 }
 "#;
 
-/// Failed once: who was stopped in home's code there, where each function makes its call, went on at home in the midst of other code, or its room answered no more.
+/// Failed once: who was stopped in home's code there, where each function makes its call, went on
+/// at home in the midst of other code, or its room answered no more.
 #[test]
 fn who_asks_for_the_time_goes_there_and_comes_home() {
     let Some(lab) = lab(1) else { return };

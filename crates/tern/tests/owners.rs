@@ -1,4 +1,5 @@
-//! The owner of a node has the last word: guests are listed and sent home, whoever brought them, and a node leaves.
+//! The owner of a node has the last word: guests are listed and sent home, whoever brought them,
+//! and a node leaves.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod common;

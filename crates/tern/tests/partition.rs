@@ -161,7 +161,8 @@ fn a_daemon_at_rest_sleeps() {
         assert!(start.elapsed() < DEADLINE, "n1 sees {:?} alive", seen());
         std::thread::sleep(Duration::from_millis(200));
     }
-    // While a cluster is new its members tell each other more often. A machine that is busy with something else may be so for a while.
+    // While a cluster is new its members tell each other more often. A machine that is busy with
+    // something else may be so for a while.
     let wakeups = || {
         let rest = lab.exec("n1", ["tern", "bench", "rest", "--seconds", "8", "--json"]).unwrap();
         let rest: serde_json::Value = serde_json::from_slice(&rest.stdout).unwrap();

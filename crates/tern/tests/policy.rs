@@ -238,7 +238,8 @@ impl Drop for Burner {
     }
 }
 
-/// Has them run in a node's control groups, where its daemon, which sees its own namespaces' processes alone, does not know of them.
+/// Has them run in a node's control groups, where its daemon, which sees its own namespaces'
+/// processes alone, does not know of them.
 fn burn_beside(lab: &Lab, node: &str, count: usize) -> Vec<Burner> {
     let burners: Vec<_> = (0..count).map(|_| Burner::start()).collect();
     for group in &lab.state().node(node).unwrap().cgroups {
@@ -259,7 +260,8 @@ fn a_node_where_guests_get_less_than_it_tells_is_left() {
     end(&lab, job);
 }
 
-/// Grows to 32 MiB in half a minute, and waits for six seconds more: six of them take less a second than moves free where the machine is busy with something else.
+/// Grows to 32 MiB in half a minute, and waits for six seconds more: six of them take less a second
+/// than moves free where the machine is busy with something else.
 const GROWS: &str = "for (1..32) { $x[$_] = 'a' x ((1 << 20) + $_); select(undef, undef, undef, 1) } sleep 6";
 
 #[test]
@@ -413,7 +415,8 @@ fn scenarios_run_on_real_processes_and_are_resumed() {
     assert!(fails(&lab, &["bench", "table1", "--scale", "0"]).contains("from 1 to 1000"));
 }
 
-/// Programs that compute, of the lab's root, started at home by this prefix; they end when this is dropped.
+/// Programs that compute, of the lab's root, started at home by this prefix; they end when this is
+/// dropped.
 struct Spinners(Vec<std::process::Child>);
 
 impl Spinners {

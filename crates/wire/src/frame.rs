@@ -17,13 +17,15 @@ pub enum Kind {
     Applied = 3,
     /// A [`crate::ToHome`] or [`crate::ToRoom`] message.
     Message = 4,
-    /// What may be read from the hosting node's own files (to room), or no longer; encoded by `homefs`.
+    /// What may be read from the hosting node's own files (to room), or no longer; encoded by
+    /// `homefs`.
     Offer = 5,
     /// A part of a process' image: PID (4 bytes), then bytes; parts follow each other.
     Image = 6,
     /// Pages of a process, as [`crate::cargo`] has them.
     Pages = 7,
-    /// Runs of pages that follow when the process goes on at the other end, as [`crate::cargo`] has them.
+    /// Runs of pages that follow when the process goes on at the other end, as [`crate::cargo`] has
+    /// them.
     Later = 8,
     /// Pages of a process that goes on at the other end already, likewise.
     Pushed = 9,
@@ -31,14 +33,17 @@ pub enum Kind {
     Vacant = 10,
     /// Any frame of pages, packed, as [`crate::packed`] has it.
     Packed = 11,
-    /// Runs of pages that the other end has from an earlier stay of the process, as it said ([`crate::ToHome::Stocked`]), or in advance ([`Kind::Advance`]), and that are the same still; as
-    /// [`crate::cargo`] has them.
+    /// Runs of pages that the other end has from an earlier stay of the process, as it said
+    /// ([`crate::ToHome::Stocked`]), or in advance ([`Kind::Advance`]), and that are the same
+    /// still; as [`crate::cargo`] has them.
     Stocked = 12,
     /// Runs of pages that come, and of which nearly all will; likewise.
     Dense = 13,
-    /// Pages of a body that runs still (to home), which may be the same when it stops: then it is [`Kind::Stocked`] that says so; as [`crate::cargo`] has them.
+    /// Pages of a body that runs still (to home), which may be the same when it stops: then it is
+    /// [`Kind::Stocked`] that says so; as [`crate::cargo`] has them.
     Advance = 14,
-    /// A process (4 bytes): whoever sends it wants to hear when all that it sent of that before is in place ([`crate::message::onward::Wanted::InPlace`]). From one room to another.
+    /// A process (4 bytes): whoever sends it wants to hear when all that it sent of that before is
+    /// in place ([`crate::message::onward::Wanted::InPlace`]). From one room to another.
     Await = 15,
 }
 
@@ -51,7 +56,8 @@ pub struct Head {
     pub kind: Kind,
     /// Number of the home file system, for [`Kind::Fuse`].
     pub mount: u16,
-    /// To room: number of the newest invalidation sent before this frame. To home: number that is applied, for [`Kind::Applied`].
+    /// To room: number of the newest invalidation sent before this frame. To home: number that is
+    /// applied, for [`Kind::Applied`].
     pub seq: u64,
 }
 

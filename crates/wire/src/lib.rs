@@ -1,4 +1,5 @@
-//! Frames and messages between a steward (home) and a warden (hosting node). Bytes in, bytes out; every size is bounded.
+//! Frames and messages between a steward (home) and a warden (hosting node). Bytes in, bytes out;
+//! every size is bounded.
 #![forbid(unsafe_code)]
 
 pub mod frame;

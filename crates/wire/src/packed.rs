@@ -1,4 +1,5 @@
-//! Bodies of packed frames: what kind of frame was packed, its size, and its body as one zstd frame (RFC 8878).
+//! Bodies of packed frames: what kind of frame was packed, its size, and its body as one zstd frame
+//! (RFC 8878).
 
 use crate::{FRAME_BYTES_MAX, Kind};
 

@@ -3,11 +3,12 @@
 /// An image of so many bytes goes in one message with what follows it.
 pub const IMAGE_AT_ONCE_BYTES: usize = 256 << 10;
 
-/// Bytes of pages that may be under way and not in place yet: what a mover's memory is bounded by, whatever the size of the process.
+/// Bytes of pages that may be under way and not in place yet: what a mover's memory is bounded by,
+/// whatever the size of the process.
 pub const WINDOW_BYTES: u64 = 32 << 20;
 /// Bytes of an image in one frame.
 pub const PART_BYTES: usize = 256 << 10;
-/// Page size.
+/// The size of a page.
 pub const PAGE_BYTES: usize = 4096;
 /// A page may go in pieces that are multiples of this.
 pub const PIECE_BYTES: usize = 1024;
@@ -52,7 +53,8 @@ pub const LATER_RUNS: usize = 16 << 10;
 /// Pages that one message says are there from an earlier stay.
 pub const STOCKED_PAGES: usize = 8 << 10;
 
-/// Header of pages of a process that goes on at the other end already: those that are sent, and those that are zero.
+/// Header of pages of a process that goes on at the other end already: those that are sent, and
+/// those that are zero.
 pub fn pushed_head(pid: i32, runs: &[Run], zeros: &[Run]) -> Vec<u8> {
     let mut out = Vec::with_capacity(12 + 16 * (runs.len() + zeros.len()));
     out.extend(pid.to_le_bytes());
@@ -75,7 +77,8 @@ pub fn pushed(body: &[u8]) -> Option<(Pages<'_>, Vec<Run>)> {
     whole.then_some((Pages { pid: i32::from_le_bytes(*pid), runs: sent, bytes }, zeros))
 }
 
-/// Header of pages that may be the same when their process stops. `number`: which [`crate::message::onward::Order::Advance`] wanted them.
+/// Header of pages that may be the same when their process stops. `number`: which
+/// [`crate::message::onward::Order::Advance`] wanted them.
 pub fn advance_head(pid: i32, number: u32, runs: &[Run]) -> Vec<u8> {
     let mut out = Vec::with_capacity(12 + 16 * runs.len());
     out.extend(pid.to_le_bytes());
@@ -128,7 +131,7 @@ fn sum(runs: &[Run]) -> Option<u64> {
 /// Pages of a process, or pieces of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pages<'a> {
-    /// It.
+    /// PID of the process, at home.
     pub pid: i32,
     /// Where they lie: address and bytes.
     pub runs: Vec<Run>,

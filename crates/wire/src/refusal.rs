@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-/// See above.
+/// A refusal, in words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
-    /// In words.
+    /// What happened, in words.
     pub why: String,
     /// Something happened at the wrong moment: it is worth another try at once.
     pub fleeting: bool,

@@ -1,7 +1,8 @@
 //! Import circles between the files of one crate, which cargo cannot see.
 //!
-//! A file imports another one if a `use`, or a path in its code, names something of the other's module. A name that a module only re-exports
-//! (`pub use`) leads to the module that defines the name, so a façade makes no circle. A circle is a strongly connected component: from each of its
+//! A file imports another one if a `use`, or a path in its code, names something of the other's
+//! module. A name that a module only re-exports (`pub use`) leads to the module that defines the
+//! name, so a façade makes no circle. A circle is a strongly connected component: from each of its
 //! files every other can be reached.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -82,7 +83,8 @@ impl Imports<'_> {
         }
     }
 
-    /// Adds what a tree of a `use` names. A name without `crate`, `self` or `super` may be a child's.
+    /// Adds what a tree of a `use` names. A name without `crate`, `self` or `super` may be a
+    /// child's.
     fn add(&mut self, tree: &UseTree, before: &mut Vec<String>, exported: bool) {
         match tree {
             UseTree::Path(path) => {
@@ -137,7 +139,8 @@ impl<'ast> Visit<'ast> for Imports<'_> {
 
 /// The module that a path leads to, through re-exports.
 fn resolve(modules: &BTreeMap<ModulePath, Module>, path: &[String]) -> Option<ModulePath> {
-    // Re-exports in a circle do not compile; the bound is against others that this does not understand.
+    // Re-exports in a circle do not compile; the bound is against others that this does not
+    // understand.
     const STEPS_MAX: usize = 8;
     let mut path = path.to_vec();
     for _ in 0..STEPS_MAX {

@@ -15,7 +15,7 @@ pub const REPLY_BYTES_MAX: usize = REPLY_BYTES + DATA_BYTES;
 pub enum Said {
     /// It is there.
     Ready {
-        /// Its TID.
+        /// TID of the thread.
         tid: i32,
         /// The number that its channel has there.
         number: i32,
@@ -70,7 +70,8 @@ pub fn order(op: u32, args: [u64; 2], data: &[u8]) -> Vec<u8> {
     encode(&request, data)
 }
 
-/// The program that the body runs now. Of long arguments the first part is shown; a path that is none, or too long for the kernel, is left out.
+/// The program that the body runs now. Of long arguments the first part is shown; a path that is
+/// none, or too long for the kernel, is left out.
 pub fn program(arguments: &[u8], exe: &[u8]) -> Vec<u8> {
     let is_path = exe.starts_with(b"/") && exe.len() < libc::PATH_MAX as usize && !exe.contains(&0);
     let path: &[u8] = if is_path { exe } else { &[] };

@@ -1,5 +1,7 @@
-//! Closing what may have to wait for somebody. The last descriptor of a pipe's end is closed under the pipe's lock, and a reader holds that while it waits for a page of its buffer
-//! that follows it (pipe_release and anon_pipe_read in fs/pipe.c): whoever receives that page must not be the one that waits.
+//! Closing what may have to wait for somebody. The last descriptor of a pipe's end is closed under
+//! the pipe's lock, and a reader holds that while it waits for a page of its buffer that follows it
+//! (pipe_release and anon_pipe_read in fs/pipe.c): whoever receives that page must not be the one
+//! that waits.
 
 use std::sync::mpsc::channel;
 use std::time::Duration;

@@ -1,13 +1,13 @@
-//! Refuses processes that live in a sandbox, to place as to move: [`os::confinement`] says which, and a look into another process
-//! tells of Landlock, of which no file of /proc does.
+//! Refuses processes that live in a sandbox, to place as to move: [`os::confinement`] says which,
+//! and a look into another process tells of Landlock, of which no file of /proc does.
 
 use super::shared::Shared;
 use body::BodyError;
 use os::confinement::{self, Confinement};
 use os::landlock_probe;
 
-/// Checks that process `pid` lives in no sandbox that the kernel tells of. (Whether its threads are under Landlock is asked of each when it
-/// is stopped to be moved: [`body::collect`].)
+/// Checks that process `pid` lives in no sandbox that the kernel tells of. (Whether its threads are
+/// under Landlock is asked of each when it is stopped to be moved: [`body::collect`].)
 ///
 /// # Errors
 /// The process stays where it is, and why; or it has ended.
@@ -18,8 +18,8 @@ pub fn refuse(pid: i32) -> Result<(), BodyError> {
     })
 }
 
-/// Checks that process `pid`, which is about to be placed, lives in no sandbox, Landlock included: its deputy would do for its body what it
-/// may not do itself.
+/// Checks that process `pid`, which is about to be placed, lives in no sandbox, Landlock included:
+/// its deputy would do for its body what it may not do itself.
 ///
 /// # Errors
 /// The restriction, or why it cannot be told whether there is one, in words.

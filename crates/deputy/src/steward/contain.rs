@@ -1,5 +1,7 @@
-//! What becomes of a guest on whose account this steward failed: the guest ends, as if killed, and the room goes on (see [`os::contain`]). The panic may have left the
-//! steward's state of that guest half done. So the whole of it is dropped here, its deputy is killed, and the room is told to kill its body.
+//! What becomes of a guest on whose account this steward failed: the guest ends, as if killed, and
+//! the room goes on (see [`os::contain`]). The panic may have left the steward's state of that
+//! guest half done. So the whole of it is dropped here, its deputy is killed, and the room is told
+//! to kill its body.
 
 use super::closing;
 use super::deputy_watchdog;
@@ -10,8 +12,8 @@ use wire::ToRoom;
 use wire::message::CallId;
 
 impl Shared {
-    /// Does `work`, on account of process `pid` if that is known. If it panics, that guest is ended (by the poller's thread, which has the rights for it), or the room where
-    /// no guest is known.
+    /// Does `work`, on account of process `pid` if that is known. If it panics, that guest is ended
+    /// (by the poller's thread, which has the rights for it), or the room where no guest is known.
     pub fn contain<T>(&self, pid: Option<i32>, work: impl FnOnce() -> T) -> Option<T> {
         let account = || {
             pid.into_iter().for_each(on_account_of);
@@ -55,7 +57,8 @@ impl Shared {
         });
     }
 
-    /// Nothing answers the calls of a deputy that has gone. Its body must not wait in the hosting kernel for what will not come, or it could not even be killed.
+    /// Nothing answers the calls of a deputy that has gone. Its body must not wait in the hosting
+    /// kernel for what will not come, or it could not even be killed.
     pub fn forget_calls(&self, pid: i32) {
         let unanswered: Vec<CallId> = {
             let mut table = self.table();

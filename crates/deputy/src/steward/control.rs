@@ -18,7 +18,8 @@ use std::time::Duration;
 use wire::ToRoom;
 use wire::message::Program;
 
-/// Arguments and environment of a program: execve's own bound is 2 MiB at the usual stack limit; twice that fits any.
+/// Arguments and environment of a program: execve's own bound is 2 MiB at the usual stack limit;
+/// twice that fits any.
 const PROGRAM_BYTES_MAX: u64 = 4 << 20;
 
 /// How long a connection waits that could not be taken.
@@ -91,7 +92,8 @@ fn process(message: &ToSteward) -> Option<i32> {
     }
 }
 
-/// The order failed, and says so; a guest that it was about ends. What an order has for itself alone is gone with it: the room goes on.
+/// The order failed, and says so; a guest that it was about ends. What an order has for itself
+/// alone is gone with it: the room goes on.
 fn failed(room: &Shared, failure: &Failure) -> String {
     if failure.account.is_some() {
         room.failed(failure);

@@ -1,4 +1,5 @@
-//! The deputies of a room, and what each of their threads is doing. No I/O but packets on their channels.
+//! The deputies of a room, and what each of their threads is doing. No I/O but packets on their
+//! channels.
 
 use super::channel::{self, Said};
 use super::manner::{Announcement, Manner};
@@ -35,9 +36,9 @@ pub struct Job {
 pub enum Purpose {
     /// A forwarded call; if it changed ids, they are read anew.
     Call {
-        /// Its number.
+        /// The number that it has.
         id: CallId,
-        /// System-call number.
+        /// The number of the system call.
         nr: u32,
         /// The stand-in that it is about.
         standin: Option<StandinId>,
@@ -48,9 +49,9 @@ pub enum Purpose {
     Take {
         /// Number of the call.
         id: CallId,
-        /// Whose descriptor.
+        /// The stand-in of the descriptor.
         standin: StandinId,
-        /// It.
+        /// The call that is made.
         call: Box<wire::message::Call>,
     },
     /// A new thread.
@@ -110,13 +111,15 @@ pub struct Thread {
     pub number: Option<i32>,
     current: Option<Job>,
     queue: VecDeque<Job>,
-    /// A call that a stop of job control interrupted: made again when the process is continued, unless the body is interrupted too.
+    /// A call that a stop of job control interrupted: made again when the process is continued,
+    /// unless the body is interrupted too.
     parked: Option<Job>,
     /// A stop of job control was told since the last reply.
     stop_told: bool,
     /// It was told to end: it does nothing more.
     leaving: bool,
-    /// It could not go where the next call is to be made: what it tried is made instead, and fails as it did.
+    /// It could not go where the next call is to be made: what it tried is made instead, and fails
+    /// as it did.
     astray: Option<Vec<u8>>,
     /// Its rights, if they are others than its process'.
     rights: Option<Credentials>,
@@ -187,8 +190,8 @@ impl Thread {
         self.next();
     }
 
-    /// It has told of a signal. One that stops a job was sent by a terminal that the call may not use now: made again at once, the call would have it sent
-    /// again, and again.
+    /// It has told of a signal. One that stops a job was sent by a terminal that the call may not
+    /// use now: made again at once, the call would have it sent again, and again.
     pub fn told(&mut self, signal: i32) {
         self.stop_told |= is_job_stop(signal);
     }
@@ -224,7 +227,8 @@ impl Thread {
         }
     }
 
-    /// Its reply: the job that is done, or `None` if it goes on: a call that a signal interrupted is made again, unless the body was interrupted too.
+    /// Its reply: the job that is done, or `None` if it goes on: a call that a signal interrupted
+    /// is made again, unless the body was interrupted too.
     pub fn replied(&mut self, result: i64) -> Option<(Job, i64)> {
         let job = self.current.take()?;
         let interrupted = result == EINTR || result == abi::NOT_EXECUTED;
@@ -252,7 +256,8 @@ impl Thread {
         Some((job, if interrupted { EINTR } else { result }))
     }
 
-    /// The body does not wait for this call any more: `Some` if it had not begun, and is out of the queue now; else its thread must be interrupted.
+    /// The body does not wait for this call any more: `Some` if it had not begun, and is out of the
+    /// queue now; else its thread must be interrupted.
     pub fn cancel(&mut self, id: CallId) -> Option<Job> {
         if let Some(parked) = self.parked.take_if(|j| j.is_call(id)) {
             return Some(parked);
@@ -311,13 +316,15 @@ pub enum Phase {
 pub struct Deputy {
     /// Holds the process.
     pub pidfd: Arc<PidFd>,
-    /// Life.
+    /// How far its life is.
     pub phase: Phase,
     /// Proves later that the process is still the same deputy.
     pub proof: DeputyProof,
-    /// Who it is, as the kernel says: those of its first thread, and of all that have none of their own.
+    /// Who it is, as the kernel says: those of its first thread, and of all that have none of their
+    /// own.
     pub credentials: Credentials,
-    /// Its body has executed a program since it was made: then its parent may not choose its group any more (setpgid(2)).
+    /// Its body has executed a program since it was made: then its parent may not choose its group
+    /// any more (setpgid(2)).
     pub has_executed: bool,
     /// Its securebits (capabilities(7)), as it has set them while it was away.
     pub securebits: u32,
@@ -349,7 +356,8 @@ pub struct Deputy {
     pub lends: bool,
     /// ... and if the body has ended, ends with this then.
     pub ends_with: Option<Vec<u8>>,
-    /// Its standard error, which nobody in the room has any more, and since when: perhaps the body has been killed, and there is something to say.
+    /// Its standard error, which nobody in the room has any more, and since when: perhaps the body
+    /// has been killed, and there is something to say.
     pub stderr: Option<(std::time::Instant, OwnedFd)>,
     /// Its body misses pages that lie in this process' memory.
     pub misses: Option<i32>,
@@ -399,7 +407,8 @@ impl Deputy {
         }
     }
 
-    /// A child of this one, whose first thread has this channel: it is like its parent, as fork(2) wants.
+    /// A child of this one, whose first thread has this channel: it is like its parent, as fork(2)
+    /// wants.
     pub fn child(&self, pidfd: PidFd, proof: DeputyProof, channel: OwnedFd) -> Deputy {
         let child = Deputy::new(pidfd, proof, self.program.clone(), channel);
         Deputy {
@@ -416,7 +425,8 @@ impl Deputy {
         self.threads.get(&tid).and_then(|thread| thread.rights.as_ref()).unwrap_or(&self.credentials)
     }
 
-    /// A thread may do this from now on; whether it is something else than before. Others' rights stay theirs.
+    /// A thread may do this from now on; whether it is something else than before. Others' rights
+    /// stay theirs.
     pub fn set_rights(&mut self, tid: i32, rights: &Credentials) -> bool {
         if self.rights(tid) == rights {
             return false;
@@ -443,7 +453,8 @@ impl Deputy {
         }
     }
 
-    /// It was found to be stopped just now. (Not if the steward has no descriptor left to look by: it is looked at again.)
+    /// It was found to be stopped just now. (Not if the steward has no descriptor left to look by:
+    /// it is looked at again.)
     pub fn stops(&mut self, pid: i32) -> bool {
         self.state = self.state.take().or_else(|| State::of(pid).ok());
         self.state.as_ref().is_some_and(State::is_stopped)
@@ -494,7 +505,8 @@ impl Deputy {
         }
     }
 
-    /// Has a thread do this that is free or can be interrupted; if there is none, the next that is free.
+    /// Has a thread do this that is free or can be interrupted; if there is none, the next that is
+    /// free.
     pub fn give_soon(&mut self, job: Job) {
         let staying = || self.threads.iter().filter(|(_, t)| !t.leaving);
         let idle = staying().any(|(_, t)| t.is_idle());
@@ -512,7 +524,8 @@ impl Deputy {
         self.threads.values_mut().for_each(Thread::unpark);
     }
 
-    /// A thread comes; its end of the channel has this number in the deputy, if that is known already.
+    /// A thread comes; its end of the channel has this number in the deputy, if that is known
+    /// already.
     pub fn add_thread(&mut self, tid: i32, channel: OwnedFd, number: Option<i32>) {
         self.threads.insert(tid, Thread { number, ..Thread::new(channel) });
     }
@@ -563,7 +576,7 @@ impl Deputy {
     }
 }
 
-/// write(2, words)
+/// The call write(2, words).
 fn message(words: &str) -> wire::message::Call {
     let data = words.as_bytes().to_vec();
     let args = [2, 0, data.len() as u64, 0, 0, 0];

@@ -1,8 +1,10 @@
-//! The heir: a process forked from the steward at its start, small as that was then. It outlives the steward: a deputy that waits in a forwarded call does not
-//! hear that its steward has died; the heir holds all deputies, tells those that are left why they end, and kills them.
+//! The heir: a process forked from the steward at its start, small as that was then. It outlives
+//! the steward: a deputy that waits in a forwarded call does not hear that its steward has died;
+//! the heir holds all deputies, tells those that are left why they end, and kills them.
 //!
-//! And it makes processes for the steward. To fork that itself would leave it with faults on every page that it writes next, while programs stand still. An heir that
-//! dies is replaced by a fresh execution of this program, which copies no page.
+//! And it makes processes for the steward. To fork that itself would leave it with faults on every
+//! page that it writes next, while programs stand still. An heir that dies is replaced by a fresh
+//! execution of this program, which copies no page.
 
 mod keep;
 mod words;
@@ -89,7 +91,8 @@ impl Heir {
         (current.socket.clone(), current.generation)
     }
 
-    /// Rises when the heir is replaced: what was entrusted meanwhile may have been lost with the last one.
+    /// Rises when the heir is replaced: what was entrusted meanwhile may have been lost with the
+    /// last one.
     pub fn generation(&self) -> u64 {
         self.current().generation
     }
@@ -135,7 +138,8 @@ impl Heir {
         self.say(pid, &[deputy.as_fd()]);
     }
 
-    /// Likewise, a process that runs, and whose pages are brought by the steward: while its userfaultfd is open, it waits for those that it misses.
+    /// Likewise, a process that runs, and whose pages are brought by the steward: while its
+    /// userfaultfd is open, it waits for those that it misses.
     pub fn entrust_with_memory(&self, pid: i32, process: &Arc<PidFd>, memory: &OwnedFd) {
         let copy = memory.try_clone();
         let mut all = self.with_memory();
@@ -180,7 +184,8 @@ fn ask_at(socket: &OwnedFd, packet: &[u8], answer: &mut [u8]) -> os::Result<(usi
     }
 }
 
-/// Is the heir that replaces one that died. Its standard input is the steward's socket; the only word behind the role's name is the node that hosts the room.
+/// Is the heir that replaces one that died. Its standard input is the steward's socket; the only
+/// word behind the role's name is the node that hosts the room.
 pub fn main(args: &[String]) -> ExitCode {
     os::fds::close_others(&[]);
     let host = args.first().map_or("", String::as_str);

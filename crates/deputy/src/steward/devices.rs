@@ -1,4 +1,5 @@
-//! What is below the home's /dev, for the room to see. Devices are opened by deputies, with their own rights; here they are only looked at.
+//! What is below the home's /dev, for the room to see. Devices are opened by deputies, with their
+//! own rights; here they are only looked at.
 
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{DirEntryExt, MetadataExt};

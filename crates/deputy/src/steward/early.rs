@@ -1,4 +1,5 @@
-//! Signals that are told to a process before the room was told of it: while its room is still being made.
+//! Signals that are told to a process before the room was told of it: while its room is still being
+//! made.
 
 use os::signals::{Signal, Waiting};
 
@@ -12,14 +13,16 @@ impl Early {
         Early(Some(Waiting::of(pid)))
     }
 
-    /// Keeps a signal, unless it is one too many, as the kernel would; false if the room is to be told of it.
+    /// Keeps a signal, unless it is one too many, as the kernel would; false if the room is to be
+    /// told of it.
     pub fn keep(&mut self, signal: Signal) -> bool {
         let Some(kept) = self.0.as_mut() else { return false };
         kept.add(signal);
         true
     }
 
-    /// The room knows the process: what it is to be told of first. When that is nothing, no more is kept.
+    /// The room knows the process: what it is to be told of first. When that is nothing, no more is
+    /// kept.
     pub fn take(&mut self) -> Vec<Signal> {
         let kept = self.0.as_mut().map(Waiting::take).unwrap_or_default();
         if kept.is_empty() {

@@ -38,12 +38,14 @@ impl Outlet for ToTheRoom {
     }
 }
 
-/// The rights of the deputies whose bodies are in the room, and no others, whatever the hosting node says.
+/// The rights of the deputies whose bodies are in the room, and no others, whatever the hosting
+/// node says.
 pub struct Hosted(pub Weak<Shared>);
 
 /// Who owns nothing: for the porter, which only finds the places to mount on.
 const NOBODY: u32 = 65534;
-/// The number that the kernel gives for nobody in particular, and for processes outside of the room: its warden.
+/// The number that the kernel gives for nobody in particular, and for processes outside of the
+/// room: its warden.
 const KERNEL: u32 = 0;
 /// The porter's number in its room.
 const PORTER: u32 = 1;
@@ -66,14 +68,16 @@ fn nobody() -> Credentials {
 }
 
 impl Table {
-    /// The rights of this thread, or of the process that will have it, if it has these ids where files are concerned.
+    /// The rights of this thread, or of the process that will have it, if it has these ids where
+    /// files are concerned.
     fn of_thread(&self, tid: i32, uid: u32, gid: u32) -> Option<Credentials> {
         let deputy = self.deputies.values().find(|d| d.threads.contains_key(&tid));
         let of = deputy.map(|d| d.rights(tid)).or_else(|| self.coming.get(&tid))?;
         Some(rights_of_files(of)).filter(|who| (who.uid, who.gid) == (uid, gid))
     }
 
-    /// What all processes with these ids may do: the room's kernel asks on its own behalf (it writes back what several have written), and does not say for which.
+    /// What all processes with these ids may do: the room's kernel asks on its own behalf (it
+    /// writes back what several have written), and does not say for which.
     fn of_kernel(&self, uid: u32, gid: u32) -> Option<Credentials> {
         let threads = self.deputies.values().flat_map(|d| d.threads.keys().map(|tid| d.rights(*tid)));
         let mut all = threads.filter(|of| (of.uid[FILES], of.gid[FILES]) == (uid, gid));
@@ -108,7 +112,8 @@ mod tests {
 
     const USER: u32 = 1000;
 
-    /// A deputy of the user's in these groups with these capabilities. (It is this test: nobody asks it anything.)
+    /// A deputy of the user's in these groups with these capabilities. (It is this test: nobody
+    /// asks it anything.)
     fn deputy(groups: &[u32], capabilities: u64) -> Deputy {
         let own = std::process::id() as i32;
         let (channel, _theirs) = os::socket::pair().unwrap();

@@ -1,6 +1,7 @@
 //! A steward that believes neither its deputies nor the room: for fuzz targets and tests.
 //!
-//! The deputy is a process of its own that does not run the blob; a bystander must survive whatever the deputy says.
+//! The deputy is a process of its own that does not run the blob; a bystander must survive whatever
+//! the deputy says.
 
 use super::args::StewardArgs;
 use super::channel;
@@ -177,7 +178,8 @@ fn step(home: &mut Home, input: &mut Unstructured<'_>, (number, bystander): (u64
     Ok(())
 }
 
-/// A hostile room's messages and frames, one behind the other: a byte for its kind, then what that kind has.
+/// A hostile room's messages and frames, one behind the other: a byte for its kind, then what that
+/// kind has.
 ///
 /// # Panics
 /// The steward acted on a process that is none of the room's.

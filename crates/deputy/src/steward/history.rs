@@ -4,7 +4,8 @@ use ctl::history::{EVENT_BYTES, Event, Happening};
 use std::path::Path;
 use std::time::SystemTime;
 
-/// Appends to the history of process `pid`, which runs. What cannot be noted is missed there, and nothing else.
+/// Appends to the history of process `pid`, which runs. What cannot be noted is missed there, and
+/// nothing else.
 pub fn note(run_dir: &Path, pid: i32, what: Happening) {
     let at_ms = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |now| now.as_millis() as u64);
     let noted = ctl::codec::encode(&Event { at_ms, what }, EVENT_BYTES).map_err(|e| e.to_string()).and_then(|record| {

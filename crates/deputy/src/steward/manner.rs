@@ -1,4 +1,5 @@
-//! How processes go home that `tern run` has started: its program, and all that descends from it in the room.
+//! How processes go home that `tern run` has started: its program, and all that descends from it in
+//! the room.
 
 use super::channel;
 use super::deputies::{Deputy, Phase};
@@ -11,7 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use wire::message::Errand;
 
-/// Exit status of a process that was not to run at home (that of `tern run` when tern itself fails).
+/// Exit status of a process that was not to run at home (that of `tern run` when tern itself
+/// fails).
 const FAILED: u64 = 125;
 
 /// What `tern run` asked for. Clones belong to one `tern run`.
@@ -35,7 +37,8 @@ impl Manner {
         self.home_devices
     }
 
-    /// What deputy `pid` is to say on its standard error when it has come home from `host` for this. Only the first of them says so.
+    /// What deputy `pid` is to say on its standard error when it has come home from `host` for
+    /// this. Only the first of them says so.
     pub fn announcement(&self, pid: i32, deputy: &PidFd, host: &str, errand: &Errand) -> Option<Announcement> {
         if self.homecoming != Homecoming::Say || self.said.load(Ordering::Acquire) {
             return None;
@@ -59,7 +62,8 @@ pub struct Announcement {
 }
 
 impl Announcement {
-    /// Says that the process came home, unless another process of the same `tern run` was faster, or there is no room for the words.
+    /// Says that the process came home, unless another process of the same `tern run` was faster,
+    /// or there is no room for the words.
     pub fn make(self) {
         let words = format!("tern: {} came home {} (tern run --quiet does not say so)\n", self.who, self.why);
         self.write(words);
@@ -86,7 +90,8 @@ impl Announcement {
     }
 }
 
-/// Ends a process that was to go home, and must not. False: it may go, or its pages are still needed.
+/// Ends a process that was to go home, and must not. False: it may go, or its pages are still
+/// needed.
 pub fn forbid(pid: i32, deputy: &mut Deputy, host: &str, errand: &Errand) -> bool {
     let may_go = matches!(errand, Errand::Core { .. }) || deputy.manner.homecoming != Homecoming::Fail;
     if may_go || deputy.lends || deputy.phase != Phase::Away {

@@ -1,4 +1,5 @@
-//! What the room says, and what follows from it. Runs in threads that serve files with borrowed rights: nothing here needs privilege.
+//! What the room says, and what follows from it. Runs in threads that serve files with borrowed
+//! rights: nothing here needs privilege.
 
 use super::channel;
 use super::deputies::{Job, Phase, Purpose, is_job_stop};
@@ -25,7 +26,8 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
         ToHome::RoomReady => room.ready(),
         ToHome::RoomFailed { reason } => return Err(reason),
         ToHome::Placed { pid, result } => {
-            // A file of a process that still runs elsewhere may be gone when it is opened, or another one.
+            // A file of a process that still runs elsewhere may be gone when it is opened, or
+            // another one.
             let refusal = |(errno, what): &(i32, String)| Refusal {
                 why: format!("{what}: {}", std::io::Error::from_raw_os_error(*errno)),
                 fleeting: [libc::ENOENT, libc::ESTALE].contains(errno),
@@ -110,7 +112,8 @@ pub fn obey(room: &Shared, message: ToHome) -> Result<(), String> {
     Ok(())
 }
 
-/// When it was so by this machine's monotonic clock; not in the future, and not long ago: another machine says so.
+/// When it was so by this machine's monotonic clock; not in the future, and not long ago: another
+/// machine says so.
 fn then(monotonic_ns: i64) -> Instant {
     const LONGEST_NS: i64 = 60_000_000_000;
     let ago_ns = os::namespace::clock_ns(libc::CLOCK_MONOTONIC).saturating_sub(monotonic_ns).clamp(0, LONGEST_NS);
@@ -202,8 +205,8 @@ const OF_FILES: [i64; 15] = [
     libc::SYS_flock,
 ];
 
-/// Calls that a room may ask for. The hosting node has the body in its hands, so it may do what the body may; but the deputy must not be made to
-/// change what the steward relies on.
+/// Calls that a room may ask for. The hosting node has the body in its hands, so it may do what the
+/// body may; but the deputy must not be made to change what the steward relies on.
 fn may_be_forwarded(nr: u32) -> bool {
     use systable::Class;
     let transfer = matches!(i64::from(nr), libc::SYS_read | libc::SYS_write | libc::SYS_poll | libc::SYS_openat);
@@ -250,13 +253,15 @@ fn try_forward(table: &mut Table, id: CallId, pid: i32, tid: i32, mut call: Call
         }
         Err(missing) => standins::take(anchors, missing, id, call)?,
     };
-    // On no other: what a thread may do (its user, its blocked signals, what it waits for) is its own.
+    // On no other: what a thread may do (its user, its blocked signals, what it waits for) is its
+    // own.
     deputy.own_thread(tid).ok_or(libc::ESRCH)?.give(job);
     calls.insert(id, (pid, tid));
     Ok(())
 }
 
-/// The group of a child is its own to choose when that has executed a program (setpgid(2)). Its deputy has executed none: the kernel would allow it.
+/// The group of a child is its own to choose when that has executed a program (setpgid(2)). Its
+/// deputy has executed none: the kernel would allow it.
 fn is_late(table: &Table, pid: i32, call: &Call) -> bool {
     let [child, _, told, ..] = call.args;
     let child = child as i32;
@@ -265,7 +270,8 @@ fn is_late(table: &Table, pid: i32, call: &Call) -> bool {
     child != pid && has_executed && os::process::status(child).is_ok_and(|status| status.ppid == pid)
 }
 
-/// A call that waits for something to come and has done nothing until then: it can be interrupted, and made again, without anybody's notice.
+/// A call that waits for something to come and has done nothing until then: it can be interrupted,
+/// and made again, without anybody's notice.
 fn may_be_made_again(call: &Call) -> bool {
     match i64::from(call.nr) {
         libc::SYS_read | libc::SYS_accept | libc::SYS_accept4 | libc::SYS_wait4 | libc::SYS_waitid => true,
@@ -279,7 +285,8 @@ fn may_be_made_again(call: &Call) -> bool {
 fn surroundings(room: &Shared, (pid, tid): (i32, i32), cwd: Vec<u8>, inode: Option<u64>, umask: u32) {
     // Where it is already it may not be able to go again.
     let is_there = os::process::link(pid, "cwd").is_ok_and(|link| link.as_os_str().as_bytes() == cwd);
-    // Nowhere: who is in a directory that has been removed, or renamed without this being known there, gets ENOENT.
+    // Nowhere: who is in a directory that has been removed, or renamed without this being known
+    // there, gets ENOENT.
     let path = if inode.is_none_or(|inode| leads_to(pid, &cwd, inode)) { cwd } else { Vec::new() };
     let enter = Call { pointers: 1, data: [path, vec![0]].concat(), ..Call::new(libc::SYS_chdir, [0; 6]) };
     let mask = Call::new(libc::SYS_umask, [u64::from(umask & 0o777), 0, 0, 0, 0, 0]);
@@ -304,7 +311,8 @@ fn leads_to(pid: i32, path: &[u8], inode: u64) -> bool {
 /// Signals that a deputy thread may block during a call: those of job control.
 const JOB_STOPS: u32 = 1 << (libc::SIGTSTP - 1) | 1 << (libc::SIGTTIN - 1) | 1 << (libc::SIGTTOU - 1);
 
-/// A stop of job control that the body does not handle: the deputy does what it does by default. Not if it has been continued meanwhile.
+/// A stop of job control that the body does not handle: the deputy does what it does by default.
+/// Not if it has been continued meanwhile.
 fn stop(room: &Shared, pid: i32, tid: i32, signal: i32, continued: u32) {
     let mut table = room.table();
     let deputy = table.deputies.get_mut(&pid).filter(|d| d.phase == Phase::Away && d.continued == continued);
@@ -424,7 +432,8 @@ fn words_for(room: &Shared, pid: i32, cause: Cause) -> Option<String> {
     Some(format!("tern: process {pid} ran on {host}, {what}\n"))
 }
 
-/// Writes what a process is told to its standard error, which its deputy has closed already with those of the body.
+/// Writes what a process is told to its standard error, which its deputy has closed already with
+/// those of the body.
 fn said_to_the_last(room: &Shared, pid: i32, words: &str) -> bool {
     let stderr = room.table().deputies.get_mut(&pid).and_then(|deputy| deputy.stderr.take());
     let Some((_, stderr)) = stderr else { return false };

@@ -1,8 +1,9 @@
-//! Processes that go to the room while they run, and come home again. Each move has a thread to itself: the kernel wants all requests of a tracer from one thread, and
-//! should that thread end, as it does after a move that failed, lets the process go on.
+//! Processes that go to the room while they run, and come home again. Each move has a thread to
+//! itself: the kernel wants all requests of a tracer from one thread, and should that thread end,
+//! as it does after a move that failed, lets the process go on.
 //!
-//! Of the two bodies that there are during a move one is stopped, and which one goes on is decided here: before the commit point everything that fails leaves the
-//! process where it was.
+//! Of the two bodies that there are during a move one is stopped, and which one goes on is decided
+//! here: before the commit point everything that fails leaves the process where it was.
 
 mod advance;
 mod ahead;
@@ -89,7 +90,8 @@ pub enum Heard {
     Rebuilt(Result<(), String>),
     /// The body is about to be stopped; so many bytes it has of its own.
     Leaving(u64),
-    /// The body, which has these threads, stands still, and nothing is under way for it here any more; so many notices had come there.
+    /// The body, which has these threads, stands still, and nothing is under way for it here any
+    /// more; so many notices had come there.
     Standing(Vec<i32>, u64),
     /// Home is to have these open files from now on.
     Share(Vec<Common>, Vec<CommonPipe>, Vec<CommonPair>),
@@ -173,8 +175,9 @@ impl Moves {
         all.get(&pid).is_some_and(|under_way| under_way.to.send(heard).is_ok())
     }
 
-    /// Keeps a signal of a process that is coming home; else `tell` tells the room of it. Nobody begins to come home in between: the room would be told when it has
-    /// the body collected already.
+    /// Keeps a signal of a process that is coming home; else `tell` tells the room of it. Nobody
+    /// begins to come home in between: the room would be told when it has the body collected
+    /// already.
     pub fn keep_signal(&self, pid: i32, tid: Option<i32>, info: [u8; 128], tell: impl FnOnce()) {
         let mut all = self.lock();
         match all.get_mut(&pid).filter(|u| u.returning) {
@@ -217,7 +220,8 @@ impl Moves {
         self.lock().get(&pid).is_some_and(|u| u.drains)
     }
 
-    /// Waits while a process runs at its place and its pages follow; whether it is free to be moved then.
+    /// Waits while a process runs at its place and its pages follow; whether it is free to be moved
+    /// then.
     fn wait_drained(&self, pid: i32) -> bool {
         let drains = |all: &mut HashMap<i32, UnderWay>| all.get(&pid).is_some_and(|u| u.drains);
         let all = self.ended.wait_while(self.lock(), drains).unwrap_or_else(PoisonError::into_inner);
@@ -361,7 +365,8 @@ impl Move {
     }
 
     fn note(&self, heard: &Heard) {
-        // Whoever waits for something else hears of it, too: of a try that was given up, pages may still be on the way.
+        // Whoever waits for something else hears of it, too: of a try that was given up, pages may
+        // still be on the way.
         if let Heard::Taken(bytes) = heard {
             self.on_the_way.set(self.on_the_way.get().saturating_sub(*bytes));
         }
@@ -412,7 +417,8 @@ impl Move {
         if self.gauge.is_called_off() { Err(MoveError::CalledOff) } else { Ok(()) }
     }
 
-    /// So many bytes of pages are about to be sent: waits until the room has taken enough of those before.
+    /// So many bytes of pages are about to be sent: waits until the room has taken enough of those
+    /// before.
     fn make_way(&self, bytes: u64) -> Result<(), MoveError> {
         self.check_wanted()?;
         self.await_way(|on_the_way| on_the_way + bytes <= wire::page_frames::WINDOW_BYTES)?;
@@ -585,7 +591,8 @@ fn in_a_thread(
         let gauge = gauge.clone();
         move || {
             let moved = run(&there, gauge);
-            // What went wrong may have left threads stopped, which the kernel lets go when their tracer ends.
+            // What went wrong may have left threads stopped, which the kernel lets go when their
+            // tracer ends.
             let is_well = moved.is_ok();
             // Nobody else waits at the other end.
             drop(ended.send(moved));

@@ -1,4 +1,5 @@
-//! What other threads of the steward leave to the poller's thread, which has the steward's privileges.
+//! What other threads of the steward leave to the poller's thread, which has the steward's
+//! privileges.
 
 use super::deputies::Deputy;
 use super::moves::{Called, Commons};
@@ -12,9 +13,9 @@ use wire::message::{CallId, Look, Program, StandinId};
 pub enum Order {
     /// A process comes.
     Arrive {
-        /// It.
+        /// The process that asks.
         coming: Coming,
-        /// Its channel.
+        /// The channel of the deputy.
         channel: OwnedFd,
         /// What it wants to be.
         program: Program,
@@ -23,30 +24,31 @@ pub enum Order {
     },
     /// A deputy has its body back.
     Dismiss {
-        /// It.
+        /// PID of the process, at home.
         pid: i32,
-        /// Its userfaultfd, if pages of it are still in the room: it shall not outlive us before it is settled.
+        /// Its userfaultfd, if pages of it are still in the room: it shall not outlive us before it
+        /// is settled.
         memory: Option<OwnedFd>,
         /// Told when it is none of the room's.
         done: Sender<()>,
     },
     /// Another steward is to have this deputy.
     Yield {
-        /// It.
+        /// PID of the process, at home.
         pid: i32,
         /// Gets it, if it is there still.
         done: Sender<Option<Box<Deputy>>>,
     },
     /// It has it.
     Disown {
-        /// The process.
+        /// PID of the process, at home.
         pid: i32,
         /// Told when it does not end with this steward any more.
         done: Sender<()>,
     },
     /// All pages of a process that was dismissed are at home.
     Settled {
-        /// It.
+        /// PID of the process, at home.
         pid: i32,
         /// Told when nobody watches its memory any more.
         done: Sender<()>,
@@ -57,14 +59,14 @@ pub enum Order {
     Watch {
         /// Number of the request.
         id: CallId,
-        /// Who asks.
+        /// PID of the process that asks.
         pid: i32,
-        /// Which stand-in.
+        /// The stand-in that is meant.
         standin: StandinId,
     },
     /// Watch these from now on, if they are not yet.
     Notices {
-        /// Stand-ins.
+        /// The stand-ins that are meant.
         standins: Vec<StandinId>,
         /// Told how many notices the room was sent of all that has happened until then.
         done: Sender<u64>,
@@ -75,16 +77,16 @@ pub enum Order {
     LookAt {
         /// Number of the request.
         id: CallId,
-        /// Where.
+        /// The path that is looked at.
         path: Vec<u8>,
-        /// For what.
+        /// What is asked about it.
         look: Look,
     },
     /// A body wants to come home.
     BringHome(Called),
     /// Files of the room that a process there passes through a socket become home's.
     TakeOver {
-        /// The process.
+        /// PID of the process, at home.
         pid: i32,
         /// What they are.
         commons: Commons,
@@ -93,9 +95,9 @@ pub enum Order {
     Release(StandinId),
     /// End a guest on whose account the steward has failed.
     Lose {
-        /// It.
+        /// PID of the process, at home.
         pid: i32,
-        /// What failed.
+        /// What failed, and why.
         why: String,
     },
 }

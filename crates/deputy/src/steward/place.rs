@@ -33,7 +33,8 @@ pub fn describe(pid: i32, program: Program, mut next_standin: impl FnMut() -> St
     Ok(Place { descriptors, directories, ..place })
 }
 
-/// What the room is to hear of descriptors that are placed so, if their open files have other flags by now.
+/// What the room is to hear of descriptors that are placed so, if their open files have other flags
+/// by now.
 pub fn changed_flags(pid: i32, placed: &[Descriptor]) -> Result<Option<ToRoom>> {
     let mut flags = Vec::new();
     for descriptor in placed {
@@ -75,7 +76,8 @@ pub fn identity(pid: i32, program: Program) -> Result<Place> {
     })
 }
 
-/// The open descriptors that an exec would keep. Those of one open file get one stand-in; directories, the body opens itself.
+/// The open descriptors that an exec would keep. Those of one open file get one stand-in;
+/// directories, the body opens itself.
 fn descriptors(pid: i32, next_standin: &mut impl FnMut() -> StandinId) -> Result<(Vec<Descriptor>, Vec<Directory>)> {
     let (mut found, mut directories) = (Vec::<Descriptor>::new(), Vec::new());
     for fd in process::descriptors(pid)? {

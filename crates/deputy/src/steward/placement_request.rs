@@ -9,7 +9,7 @@ use os::process_identity::{IdentityError, ProcessIdentity};
 /// A process that asked to be placed: proven to be the one that the daemon heard.
 #[derive(Debug)]
 pub struct Coming {
-    /// Holds it.
+    /// The handle of the process.
     pub pidfd: PidFd,
     /// Proves later that the process is still the same deputy.
     pub proof: DeputyProof,

@@ -1,8 +1,11 @@
-//! One thread that waits for everything that deputies say, for their ends, and for watched descriptors. It keeps all of the steward's privileges.
+//! One thread that waits for everything that deputies say, for their ends, and for watched
+//! descriptors. It keeps all of the steward's privileges.
 //!
-//! The thread waits by poll(2) on two epoll instances, of which neither contains the other. For each descriptor that is added to an instance inside another
-//! one, the kernel takes a mutex that the whole machine has in common (`epnested_mutex` in fs/eventpoll.c), and keeps it while it asks files
-//! whether they are ready: a file of FUSE may take for ever to answer, and the steward may be the one who is to answer it.
+//! The thread waits by poll(2) on two epoll instances, of which neither contains the other. For
+//! each descriptor that is added to an instance inside another one, the kernel takes a mutex that
+//! the whole machine has in common (`epnested_mutex` in fs/eventpoll.c), and keeps it while it asks
+//! files whether they are ready: a file of FUSE may take for ever to answer, and the steward may be
+//! the one who is to answer it.
 
 use super::orders::Order;
 use os::{Error, Result};
@@ -16,18 +19,18 @@ use wire::message::StandinId;
 /// What is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
-    /// The bell.
+    /// The bell of the loop.
     Bell,
     /// A deputy thread's channel.
     Channel {
-        /// Process.
+        /// PID of the process.
         pid: i32,
-        /// Thread.
+        /// TID of the thread.
         tid: i32,
     },
     /// The end of a deputy.
     End {
-        /// Process.
+        /// PID of the process.
         pid: i32,
     },
     /// Changes at stand-ins' open files.
@@ -38,7 +41,8 @@ pub enum Source {
 pub struct Poller {
     epoll: OwnedFd,
     bell: OwnedFd,
-    /// Open files of stand-ins, apart: what became ready first of them can so be asked for at any time.
+    /// Open files of stand-ins, apart: what became ready first of them can so be asked for at any
+    /// time.
     edges: OwnedFd,
     state: Mutex<State>,
 }
@@ -84,7 +88,8 @@ impl Poller {
         Ok(key)
     }
 
-    /// Waits for changes at this stand-in's open file. What cannot be waited for (a regular file) is always ready.
+    /// Waits for changes at this stand-in's open file. What cannot be waited for (a regular file)
+    /// is always ready.
     pub fn watch(&self, fd: BorrowedFd<'_>, standin: StandinId) -> bool {
         let events = epoll::EventFlags::from_bits_retain(u32::from(os::fds::POLLED)) | epoll::EventFlags::ET;
         epoll::add(&self.edges, fd, epoll::EventData::new_u64(u64::from(standin.0)), events).is_ok()
@@ -188,7 +193,8 @@ mod tests {
     use super::*;
     use std::os::fd::AsRawFd;
 
-    /// Before, one instance lay in the other: a guest whose file did not answer stopped every nested epoll of the machine.
+    /// Before, one instance lay in the other: a guest whose file did not answer stopped every
+    /// nested epoll of the machine.
     #[test]
     fn no_instance_contains_another() {
         let poller = Poller::new().unwrap();

@@ -37,7 +37,8 @@ impl From<os::Error> for ChildError {
     }
 }
 
-/// How often a deputy thread that should leave its call is told so, until it has: the signal may come just before the call.
+/// How often a deputy thread that should leave its call is told so, until it has: the signal may
+/// come just before the call.
 const NUDGE: Duration = Duration::from_millis(2);
 
 /// Packets heard of one thread before the others have their turn.
@@ -175,7 +176,8 @@ impl Privileged {
         }
     }
 
-    /// It is not this room's any more; what it tells from now on, the other hears. Until that has it, it still ends with this steward.
+    /// It is not this room's any more; what it tells from now on, the other hears. Until that has
+    /// it, it still ends with this steward.
     fn give_up(&mut self, pid: i32) -> Option<Deputy> {
         self.listen_once_more(pid);
         let mut table = self.room.table();
@@ -210,7 +212,8 @@ impl Privileged {
         }
     }
 
-    /// Hears what a thread has said, at most so many packets: one that says much has the others wait no longer than that. `false`: it will say no more.
+    /// Hears what a thread has said, at most so many packets: one that says much has the others
+    /// wait no longer than that. `false`: it will say no more.
     fn listen_to(&mut self, pid: i32, tid: i32, packets_max: usize) -> bool {
         for _ in 0..packets_max {
             let said = {
@@ -232,8 +235,9 @@ impl Privileged {
         true
     }
 
-    /// The process is no deputy, whatever it says: its body ends, and nothing is done for it any more. The process itself
-    /// ends with it while it is still its user's; a program that gives rights is not the steward's to kill.
+    /// The process is no deputy, whatever it says: its body ends, and nothing is done for it any
+    /// more. The process itself ends with it while it is still its user's; a program that gives
+    /// rights is not the steward's to kill.
     pub(super) fn expel(&mut self, pid: i32, why: &ProofError) {
         let gone = self.room.table().deputies.remove(&pid);
         // One that was killed shows nothing of what it was.
@@ -412,7 +416,8 @@ impl Privileged {
         }
     }
 
-    /// Whether a deputy may say that it has made this thread: the kernel knows it as the deputy's, and nobody else does.
+    /// Whether a deputy may say that it has made this thread: the kernel knows it as the deputy's,
+    /// and nobody else does.
     fn may_be_new_thread(&self, pid: i32, tid: i32) -> bool {
         let is_known = self.room.table().deputies.get(&pid).is_some_and(|d| d.threads.contains_key(&tid));
         !is_known && std::path::Path::new(&format!("/proc/{pid}/task/{tid}")).exists()
@@ -478,7 +483,8 @@ impl Privileged {
             }
             for (tid, _) in deputy.threads.iter().filter(|(_, t)| t.is_to_be_interrupted()) {
                 any = true;
-                // SAFETY: the process is held by its pidfd and has not been reaped by us; a reused TID inside it is its own thread.
+                // SAFETY: the process is held by its pidfd and has not been reaped by us; a reused
+                // TID inside it is its own thread.
                 unsafe { libc::syscall(libc::SYS_tgkill, *pid, *tid, abi::CANCEL_SIGNAL) };
             }
         }

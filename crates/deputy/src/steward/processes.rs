@@ -1,4 +1,5 @@
-//! The home's /proc, for the room to see: each look is made with the rights of the deputy of who looks, and follows no link.
+//! The home's /proc, for the room to see: each look is made with the rights of the deputy of who
+//! looks, and follows no link.
 
 use super::devices;
 use super::shared::Shared;
@@ -25,11 +26,11 @@ const NOT_READ: [&[u8]; 6] = [b"mem", b"pagemap", b"kcore", b"kpagecount", b"kpa
 pub enum Inquiry {
     /// Something below /proc.
     Look {
-        /// Who asks.
+        /// PID of the process that asks.
         pid: i32,
-        /// Where.
+        /// The path that is looked at.
         path: Vec<u8>,
-        /// For what.
+        /// What is asked about it.
         look: Look,
     },
     /// To change something below /proc.

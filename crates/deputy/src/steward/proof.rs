@@ -1,20 +1,22 @@
 //! Whether a process is still the deputy that its steward takes it for.
 //!
 //! # The problem
-//! A deputy is its user's own process. The user may write to its channel from another process, trace it, replace its code,
-//! or never run the blob at all. Such a deputy can harm only itself, as long as the steward, which is root, does nothing for
-//! it that its user could not do. Two things would be more: to act on another process that the deputy names as its child,
-//! and to act on the deputy after it has executed a set-user-ID program, which has the same number and other rights.
+//! A deputy is its user's own process. The user may write to its channel from another process,
+//! trace it, replace its code, or never run the blob at all. Such a deputy can harm only itself, as
+//! long as the steward, which is root, does nothing for it that its user could not do. Two things
+//! would be more: to act on another process that the deputy names as its child, and to act on the
+//! deputy after it has executed a set-user-ID program, which has the same number and other rights.
 //!
 //! # The way taken
-//! Nothing that a deputy says about processes is believed. Its packets count only if the kernel names it as their sender
-//! ([`packet::Sender`]). Its identity ([`os::process_identity`]) is written down when it comes, and compared before each
-//! step that uses its rights; rights may shrink, and may change in the ways that set*id calls allow. And the blob must lie
-//! in its memory where it lay at first, byte by byte: execve(2) removes it, whatever ids the next program has. Before the
-//! steward puts a program's memory into a deputy, that must have nothing but the blob.
+//! Nothing that a deputy says about processes is believed. Its packets count only if the kernel
+//! names it as their sender ([`packet::Sender`]). Its identity ([`os::process_identity`]) is
+//! written down when it comes, and compared before each step that uses its rights; rights may
+//! shrink, and may change in the ways that set*id calls allow. And the blob must lie in its memory
+//! where it lay at first, byte by byte: execve(2) removes it, whatever ids the next program has.
+//! Before the steward puts a program's memory into a deputy, that must have nothing but the blob.
 //!
-//! A process can still change between a check and the step behind it. So steps that change a process check while all its
-//! threads stand still.
+//! A process can still change between a check and the step behind it. So steps that change a
+//! process check while all its threads stand still.
 
 use crate::blob::Blob;
 use body::BodyError;
@@ -62,7 +64,7 @@ pub enum ProofError {
     /// Another process used its channel.
     #[error("process {sender} spoke on the channel of {pid}")]
     NotSender {
-        /// The deputy.
+        /// PID of the deputy.
         pid: i32,
         /// The process that spoke; 0 if the kernel does not know it.
         sender: i32,
@@ -72,7 +74,7 @@ pub enum ProofError {
     Nonsense {
         /// PID of the process that this is about.
         pid: i32,
-        /// The message.
+        /// The kind of the message.
         what: &'static str,
     },
 }
@@ -126,7 +128,8 @@ impl DeputyProof {
         self.identity.pid
     }
 
-    /// Checks that its rights have not changed at all since it came. For processes that are not deputies yet.
+    /// Checks that its rights have not changed at all since it came. For processes that are not
+    /// deputies yet.
     ///
     /// # Errors
     /// They have.
@@ -144,8 +147,8 @@ impl DeputyProof {
         Ok(())
     }
 
-    /// Checks that the process is still a deputy, with no more rights than at the last check. Before the blob runs in it,
-    /// only the rights are checked.
+    /// Checks that the process is still a deputy, with no more rights than at the last check.
+    /// Before the blob runs in it, only the rights are checked.
     ///
     /// # Errors
     /// It is not.
@@ -162,8 +165,8 @@ impl DeputyProof {
         Ok(())
     }
 
-    /// Checks that the stopped process has these `areas` and nothing in them but the blob, its threads' areas, and what was laid out in it (`laid`, from
-    /// and to addresses).
+    /// Checks that the stopped process has these `areas` and nothing in them but the blob, its
+    /// threads' areas, and what was laid out in it (`laid`, from and to addresses).
     ///
     /// # Errors
     /// The deputy maps a file, or memory that another process shares.
@@ -190,7 +193,8 @@ fn areas(pid: i32) -> Result<Vec<Area>, ProofError> {
     os::areas::read(pid).map_err(|source| ProofError::Unseen { pid, source })
 }
 
-/// Private anonymous memory that can be executed and not written, with room for the blob at this address.
+/// Private anonymous memory that can be executed and not written, with room for the blob at this
+/// address.
 fn is_code(area: &Area, at: u64) -> bool {
     let bytes = Blob::deputy().image.len() as u64;
     let holds = area.start <= at && at.checked_add(bytes).is_some_and(|end| end <= area.end);
@@ -201,7 +205,8 @@ fn has_blob(pid: i32, areas: &[Area], at: u64) -> bool {
     areas.iter().any(|area| is_code(area, at)) && is_blob(pid, at)
 }
 
-/// Where the blob lies in a process: at the start of an area, for it was put into memory of its own.
+/// Where the blob lies in a process: at the start of an area, for it was put into memory of its
+/// own.
 fn find_blob(pid: i32) -> Result<u64, ProofError> {
     let areas = areas(pid)?;
     let mut places = areas.iter().filter(|area| is_code(area, area.start)).map(|area| area.start);

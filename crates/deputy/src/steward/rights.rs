@@ -1,4 +1,5 @@
-//! Rights of deputies: those of each thread, and what becomes of them when a body executes a program, which its deputy does not do.
+//! Rights of deputies: those of each thread, and what becomes of them when a body executes a
+//! program, which its deputy does not do.
 
 use super::channel;
 use super::deputies::{Job, Purpose};
@@ -30,8 +31,9 @@ pub fn changes_rights(nr: u32) -> bool {
 /// SECBIT_NOROOT (linux/securebits.h): user 0 has no capabilities of its own.
 const NO_ROOT: u32 = 1 << 0;
 
-/// What a thread with these rights may do when it has executed a program that gives none (capabilities(7), "Transformation of capabilities during execve()").
-/// A deputy takes no rights that it has given up: those who would get some execute their programs at home.
+/// What a thread with these rights may do when it has executed a program that gives none
+/// (capabilities(7), "Transformation of capabilities during execve()"). A deputy takes no rights
+/// that it has given up: those who would get some execute their programs at home.
 pub fn after_exec(now: &Credentials, securebits: u32) -> Credentials {
     let [real, effective, ..] = now.uid;
     let had = now.capabilities;
@@ -48,7 +50,8 @@ pub fn after_exec(now: &Credentials, securebits: u32) -> Credentials {
     }
 }
 
-/// The calls by which a deputy comes from these rights to those that it has when its body has executed a program.
+/// The calls by which a deputy comes from these rights to those that it has when its body has
+/// executed a program.
 pub fn calls_after_exec(now: &Credentials, after: &Credentials) -> Vec<Call> {
     // The same effective id once more, so that the kernel takes it for files as well.
     let saved =
@@ -105,7 +108,8 @@ impl Privileged {
         }
     }
 
-    /// A thread has made a call that may have changed its rights: files are served with those that it has now, and its body takes them.
+    /// A thread has made a call that may have changed its rights: files are served with those that
+    /// it has now, and its body takes them.
     pub(super) fn read_rights(&mut self, pid: i32, tid: i32) {
         let read = place::credentials(tid);
         // After that: a program that the process has executed since has not been read.

@@ -161,7 +161,8 @@ fn work(room: &Arc<Shared>, uplink: &Mutex<Receiver>) {
     }
 }
 
-/// Serves one request for files. Who asks waits in the kernel, where no signal ends it, until it is answered.
+/// Serves one request for files. Who asks waits in the kernel, where no signal ends it, until it is
+/// answered.
 fn request(room: &Shared, files: &Arc<Server>, mount: u16, body: &[u8]) {
     let asker = room.process_of(homefs::proto::asker(body) as i32);
     let served = room.contain(asker, || {
@@ -175,8 +176,10 @@ fn request(room: &Shared, files: &Arc<Server>, mount: u16, body: &[u8]) {
     }
 }
 
-/// Takes frames until a request for files has come that others need not wait for (the mount that it is for); none when the room ends. Messages are obeyed before the next frame is taken,
-/// for their order matters; requests for files are not, but for some ends of open files. Who has its turn keeps it meanwhile: to wake another takes longer than most of what comes.
+/// Takes frames until a request for files has come that others need not wait for (the mount that it
+/// is for); none when the room ends. Messages are obeyed before the next frame is taken, for their
+/// order matters; requests for files are not, but for some ends of open files. Who has its turn
+/// keeps it meanwhile: to wake another takes longer than most of what comes.
 fn take_turn(room: &Arc<Shared>, files: &Arc<Server>, uplink: &Mutex<Receiver>, body: &mut Vec<u8>) -> Option<u16> {
     let mut receiver = uplink.lock().unwrap_or_else(PoisonError::into_inner);
     loop {

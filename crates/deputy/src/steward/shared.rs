@@ -57,7 +57,8 @@ pub struct Table {
     pub notices: u64,
     /// Open files of stand-ins, held as long as somebody in the room has them.
     pub anchors: HashMap<StandinId, Anchor>,
-    /// Processes that are about to become deputies: the room's empty bodies open files with their rights already.
+    /// Processes that are about to become deputies: the room's empty bodies open files with their
+    /// rights already.
     pub coming: HashMap<i32, Credentials>,
     /// Which thread runs a forwarded call.
     pub calls: HashMap<CallId, (i32, i32)>,
@@ -77,7 +78,7 @@ pub enum RoomState {
     /// The warden has not said that the room stands.
     #[default]
     Making,
-    /// They can.
+    /// Processes can be placed.
     Ready,
     /// They cannot, and why.
     Lost(String),
@@ -104,12 +105,13 @@ impl Shared {
         }
     }
 
-    /// The state.
+    /// The table of deputies.
     pub fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A process is one of the room's deputies from now on: it is watched, and does not outlive the steward.
+    /// A process is one of the room's deputies from now on: it is watched, and does not outlive the
+    /// steward.
     pub fn adopt(&self, pid: i32, deputy: Deputy) -> os::Result<()> {
         let pidfd = deputy.pidfd.clone();
         let generation = self.heir.generation();
@@ -141,7 +143,8 @@ impl Shared {
         Ok(deputy.proof.check()?)
     }
 
-    /// Makes calls in a deputy, as [`body::visit_at_length`] does in any process, once it stands still and is proven to be one.
+    /// Makes calls in a deputy, as [`body::visit_at_length`] does in any process, once it stands
+    /// still and is proven to be one.
     ///
     /// # Errors
     /// Those of the visit, or it is no deputy any more.
@@ -161,7 +164,8 @@ impl Shared {
         self.pagers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// For how long nothing has come from the room's node, milliseconds, if its kernel owes an answer.
+    /// For how long nothing has come from the room's node, milliseconds, if its kernel owes an
+    /// answer.
     pub fn silent_ms(&self) -> Option<u64> {
         let silence = self.downlink.get().and_then(link::Sender::silence)?;
         Some(silence.as_millis() as u64)
@@ -287,7 +291,8 @@ impl Shared {
         self.reported.notify_all();
     }
 
-    /// Asks the room what the bodies use, and waits for the answer a moment: an old answer is better than none.
+    /// Asks the room what the bodies use, and waits for the answer a moment: an old answer is
+    /// better than none.
     pub fn refresh_usage(&self) {
         const PATIENCE: Duration = Duration::from_millis(500);
         let before = self.table().reports;

@@ -1,5 +1,6 @@
-//! What stands behind the room's stand-ins: descriptors of deputies, and the steward's own hold on their open files ("anchors"). A body may get a stand-in
-//! from another body without home hearing of it; then its deputy takes the anchor when it first needs it.
+//! What stands behind the room's stand-ins: descriptors of deputies, and the steward's own hold on
+//! their open files ("anchors"). A body may get a stand-in from another body without home hearing
+//! of it; then its deputy takes the anchor when it first needs it.
 
 use super::deputies::{Deputy, Job, Phase, Purpose};
 use super::orders::Order;
@@ -43,7 +44,8 @@ impl Table {
     }
 }
 
-/// A descriptor that a call returned has a stand-in now. It is held at once: a child whose deputy was made before may ask for it next.
+/// A descriptor that a call returned has a stand-in now. It is held at once: a child whose deputy
+/// was made before may ask for it next.
 pub fn adopt(room: &Shared, pid: i32, fd: i32, standin: StandinId) {
     room.table().took(pid, fd, standin);
     room.anchor(pid, fd, standin);
@@ -77,8 +79,9 @@ pub fn take(anchors: &HashMap<StandinId, Anchor>, standin: StandinId, id: CallId
     Ok(Job::with_fd(channel::order(abi::OP_TAKE, [0; 2], &[]), file, purpose))
 }
 
-/// Nobody in the room has it any more: the deputies close theirs. What the program does next it must find done, so this is obeyed before any later call of
-/// its; a process that had it too, and waits for something else, is interrupted for it.
+/// Nobody in the room has it any more: the deputies close theirs. What the program does next it
+/// must find done, so this is obeyed before any later call of its; a process that had it too, and
+/// waits for something else, is interrupted for it.
 pub fn close(room: &Shared, standin: StandinId) {
     // Before the deputies: the last one to close it is theirs, and its peers are to be told then.
     room.release(standin);
@@ -111,7 +114,8 @@ impl Shared {
         }
     }
 
-    /// Holds this open file. Before the room hears of the stand-in: a body that inherits it may ask for it at once, and its deputy have been made when nobody had it.
+    /// Holds this open file. Before the room hears of the stand-in: a body that inherits it may ask
+    /// for it at once, and its deputy have been made when nobody had it.
     pub fn hold(&self, standin: StandinId, file: OwnedFd) {
         self.table().anchors.insert(standin, Anchor { file: Arc::new(file), watched: false, noticed: 0 });
     }
@@ -127,7 +131,8 @@ impl Shared {
         }
     }
 
-    /// Says what a stand-in is ready for, and watches it from now on. This and what follows runs in the poller's thread, so that what it says of readiness is in the order of what happened.
+    /// Says what a stand-in is ready for, and watches it from now on. This and what follows runs in
+    /// the poller's thread, so that what it says of readiness is in the order of what happened.
     pub fn watch(&self, id: CallId, pid: i32, standin: StandinId) {
         if !self.table().anchors.contains_key(&standin) {
             let holder = self.table().holder(pid, standin);
@@ -142,7 +147,8 @@ impl Shared {
         self.tell(&ToRoom::Return { id, result: i64::from(ready), out: Vec::new(), ready: None });
     }
 
-    /// Watches these from now on, if it does not yet. What they are ready for already is told to who asks, and no change.
+    /// Watches these from now on, if it does not yet. What they are ready for already is told to
+    /// who asks, and no change.
     fn begin_watching(&self, standins: &[StandinId]) {
         let mut begun = Vec::new();
         for standin in standins {
@@ -183,14 +189,16 @@ impl Shared {
         self.tell(&ToRoom::Readiness { standin, events });
     }
 
-    /// Watches these from now on, and says how many notices the room was sent of all that has happened until now. For other threads than the poller's.
+    /// Watches these from now on, and says how many notices the room was sent of all that has
+    /// happened until now. For other threads than the poller's.
     pub fn notices(&self, standins: Vec<StandinId>) -> Option<u64> {
         let (done, is_done) = mpsc::channel();
         self.poller.order(Order::Notices { standins, done });
         is_done.recv().ok()
     }
 
-    /// Tells the room that something has happened to these, which it may not know. For other threads than the poller's.
+    /// Tells the room that something has happened to these, which it may not know. For other
+    /// threads than the poller's.
     pub fn notice(&self, standins: Vec<StandinId>) {
         if !standins.is_empty() {
             self.poller.order(Order::Notice(standins));

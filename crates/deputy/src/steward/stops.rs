@@ -1,5 +1,6 @@
-//! Stops of deputies. Home's kernel stops them, as their parents expect; nobody but the parent is told of it, so the steward looks at their states now
-//! and then, and closely while a stop of job control is under way. SIGCONT is told by the deputy itself.
+//! Stops of deputies. Home's kernel stops them, as their parents expect; nobody but the parent is
+//! told of it, so the steward looks at their states now and then, and closely while a stop of job
+//! control is under way. SIGCONT is told by the deputy itself.
 
 use super::deputies::Phase;
 use super::shared::Shared;
@@ -35,7 +36,8 @@ impl Stops {
         if count == 0 {
             return None;
         }
-        // Many deputies are looked at less often, so that it costs a small part of one CPU whatever their number.
+        // Many deputies are looked at less often, so that it costs a small part of one CPU whatever
+        // their number.
         let pause = if close { CLOSELY } else { IDLE.max(Duration::from_micros(200) * count as u32) };
         let now = Instant::now();
         self.due = self.due.min(now + pause);
@@ -48,7 +50,8 @@ impl Stops {
     }
 }
 
-/// A body whose standard error is closed has been killed, or it goes on without it: that is known by now.
+/// A body whose standard error is closed has been killed, or it goes on without it: that is known
+/// by now.
 const STDERR_KEPT: Duration = Duration::from_millis(500);
 
 fn look_at_all(room: &Shared, again: bool) {

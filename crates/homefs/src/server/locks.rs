@@ -376,8 +376,8 @@ impl Server {
         })
     }
 
-    /// Shows the locks that a process of the room has on the file of this number, as the kernel shows
-    /// them of a process that has set them itself (proc_pid_fdinfo(5)).
+    /// Shows the locks that a process of the room has on the file of this number, as the kernel
+    /// shows them of a process that has set them itself (proc_pid_fdinfo(5)).
     pub fn shown_locks(&self, pid: i32, inode: u64) -> String {
         let is_it = |file: &OwnedFd| rustix::fs::fstat(file).is_ok_and(|stat| stat.st_ino == inode);
         let owners = lock(&self.locks.owners);

@@ -11,7 +11,8 @@ pub struct Hierarchy {
     pub unified: bool,
     /// Controllers to be used in it, out of [`super::CONTROLLERS`].
     pub controllers: Vec<String>,
-    /// Directory of the group that this process is in; of its parent, if it is in its leaf ([`super::LEAF`]).
+    /// Directory of the group that this process is in; of its parent, if it is in its leaf
+    /// ([`super::LEAF`]).
     pub own: PathBuf,
 }
 
@@ -62,7 +63,8 @@ fn parse(mounts: &str, own: &str, offered: impl Fn(&Path) -> String) -> Vec<Hier
     found
 }
 
-/// This process' path in the hierarchy of that mount: `ID:CONTROLLERS:PATH`, without controllers for the unified one.
+/// This process' path in the hierarchy of that mount: `ID:CONTROLLERS:PATH`, without controllers
+/// for the unified one.
 fn own_path<'a>(own: &'a str, mount: &Mount<'_>) -> Option<&'a str> {
     own.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':');
@@ -76,7 +78,8 @@ fn own_path<'a>(own: &'a str, mount: &Mount<'_>) -> Option<&'a str> {
     })
 }
 
-/// Where a path of the hierarchy is seen below the mount; `None` if the mount shows another part of it.
+/// Where a path of the hierarchy is seen below the mount; `None` if the mount shows another part of
+/// it.
 fn below(mount: &Mount<'_>, path: &str) -> Option<PathBuf> {
     let inside = match mount.root {
         "/" => path,

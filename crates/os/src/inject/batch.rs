@@ -1,4 +1,5 @@
-//! A list of system calls and the instructions that make them: no stack, no libc, no relocation; a trap ends them.
+//! A list of system calls and the instructions that make them: no stack, no libc, no relocation; a
+//! trap ends them.
 
 use std::arch::global_asm;
 
@@ -48,7 +49,7 @@ unsafe extern "C" {
     static tern_batch_end: u8;
 }
 
-/// The instructions.
+/// The instructions that make the calls of a batch.
 pub fn code() -> &'static [u8] {
     let (start, end) = (&raw const tern_batch_start, &raw const tern_batch_end);
     // SAFETY: both labels lie in this binary's read-only data, the second behind the first.
@@ -60,7 +61,7 @@ pub fn calls_at(region: u64) -> u64 {
     region + CODE_BYTES
 }
 
-/// One call.
+/// One system call of a batch.
 #[derive(Clone, Debug)]
 pub struct Call {
     pub(super) nr: i64,

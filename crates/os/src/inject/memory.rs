@@ -13,7 +13,8 @@ fn remote(runs: &[(u64, u64)]) -> Vec<libc::iovec> {
     runs.iter().map(|(at, bytes)| libc::iovec { iov_base: *at as *mut _, iov_len: *bytes as usize }).collect()
 }
 
-/// Reads and writes a process' memory; writes also where the process itself may not (as a debugger's breakpoints do).
+/// Reads and writes a process' memory; writes also where the process itself may not (as a
+/// debugger's breakpoints do).
 #[derive(Clone, Debug)]
 pub struct Memory {
     file: Arc<File>,

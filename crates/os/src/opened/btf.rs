@@ -1,4 +1,5 @@
-//! The kernel's description of its own types (Documentation/bpf/btf.rst), as far as it is needed to find members of structures.
+//! The kernel's description of its own types (Documentation/bpf/btf.rst), as far as it is needed to
+//! find members of structures.
 
 /// Where in the kernel's structures things lie, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +24,7 @@ pub struct Layout {
     pub upid_bytes: i32,
 }
 
-/// All types.
+/// All types of the kernel, by their numbers.
 pub struct Btf<'a> {
     types: Vec<Type<'a>>,
     names: &'a [u8],

@@ -1,8 +1,9 @@
-//! All open files of all processes, as the kernel lists them: its iterator over tasks and files (BPF, Linux 5.11) takes a third of a
-//! microsecond for what a look in /proc takes ten for.
+//! All open files of all processes, as the kernel lists them: its iterator over tasks and files
+//! (BPF, Linux 5.11) takes a third of a microsecond for what a look in /proc takes ten for.
 //!
-//! It needs CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN, and the kernel's own description of its types (/sys/kernel/btf/vmlinux). Where
-//! one of these is missing, nothing is listed, and whoever asks looks into /proc.
+//! It needs CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN, and the kernel's own description of its
+//! types (/sys/kernel/btf/vmlinux). Where one of these is missing, nothing is listed, and whoever
+//! asks looks into /proc.
 
 use super::btf::{Btf, Layout};
 use crate::{Error, Result};
@@ -11,7 +12,7 @@ use std::io::Read;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::OnceLock;
 
-/// One descriptor.
+/// One descriptor of a process, as the kernel lists it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
     /// Which file: the address of the kernel's inode, which no two files have at one moment.
@@ -28,7 +29,8 @@ pub struct Held {
 
 const HELD_BYTES: usize = 32;
 
-/// The descriptors of all processes of this PID namespace; `None`: this kernel does not tell this process.
+/// The descriptors of all processes of this PID namespace; `None`: this kernel does not tell this
+/// process.
 pub fn all() -> Option<Vec<Held>> {
     static LISTER: OnceLock<Option<Lister>> = OnceLock::new();
     LISTER.get_or_init(|| Lister::load().ok()).as_ref()?.list().ok()
@@ -83,7 +85,8 @@ const LICENSE: &std::ffi::CStr = c"Dual MIT/GPL";
 fn bpf(doing: &'static str, command: i32, words: &[u64]) -> Result<OwnedFd> {
     let mut attributes = [0_u64; 20];
     attributes[..words.len()].copy_from_slice(words);
-    // SAFETY: the kernel reads so many bytes of a live array; what it is pointed to in there lives as long as the call.
+    // SAFETY: the kernel reads so many bytes of a live array; what it is pointed to in there lives
+    // as long as the call.
     let fd = unsafe { libc::syscall(libc::SYS_bpf, command, attributes.as_ptr(), size_of_val(&attributes)) };
     if fd < 0 {
         return Err(Error::new(doing, std::io::Error::last_os_error()));
@@ -130,7 +133,8 @@ fn op(code: u8, to: u8, from: u8, offset: i32, number: i32) -> u64 {
         | u64::from(number as u32) << 32
 }
 
-/// Writes a [`Held`] for each open file. In the frame: that at -32, and at -40 and -48 what is read on the way.
+/// Writes a [`Held`] for each open file. In the frame: that at -32, and at -40 and -48 what is read
+/// on the way.
 fn program(kernel: &Layout) -> Vec<u64> {
     const CALLER: u8 = 6;
     const FILE: u8 = 7;

@@ -4,7 +4,8 @@ use super::Outcome;
 
 /// Runs `attempt` in a child. It answers with a number, or a negative error number.
 ///
-/// The caller may have other threads: between fork and exit the child must make plain calls only (no allocation, no locks).
+/// The caller may have other threads: between fork and exit the child must make plain calls only
+/// (no allocation, no locks).
 pub fn outcome(attempt: impl FnOnce() -> i64) -> Outcome {
     let mut ends = [0; 2];
     // SAFETY: the array has room for two descriptors.
@@ -15,7 +16,8 @@ pub fn outcome(attempt: impl FnOnce() -> i64) -> Outcome {
     let child = unsafe { libc::fork() };
     if child == 0 {
         let answer = attempt().to_ne_bytes();
-        // SAFETY: writes eight bytes that are there, then ends without running the parent's exit handlers.
+        // SAFETY: writes eight bytes that are there, then ends without running the parent's exit
+        // handlers.
         unsafe {
             libc::write(ends[1], answer.as_ptr().cast(), answer.len());
             libc::_exit(0)
@@ -23,7 +25,8 @@ pub fn outcome(attempt: impl FnOnce() -> i64) -> Outcome {
     }
     let failed = errno();
     let mut answer = [0; 8];
-    // SAFETY: closes our own ends, reads into the array, reaps our own child. The read ends with the child at the latest.
+    // SAFETY: closes our own ends, reads into the array, reaps our own child. The read ends with
+    // the child at the latest.
     let got = unsafe {
         libc::close(ends[1]);
         let got = if child > 0 { libc::read(ends[0], answer.as_mut_ptr().cast(), answer.len()) } else { 0 };

@@ -2,7 +2,8 @@
 
 use super::{Outcome, child};
 
-/// Minor version of the FUSE protocol with `FUSE_NOTIFY_RESEND`, and with `FUSE_NOTIFY_INC_EPOCH` (linux/fuse.h).
+/// Minor version of the FUSE protocol with `FUSE_NOTIFY_RESEND`, and with `FUSE_NOTIFY_INC_EPOCH`
+/// (linux/fuse.h).
 const RESEND_MINOR: u64 = 40;
 const EPOCH_MINOR: u64 = 44;
 
@@ -15,8 +16,8 @@ pub fn fuse_device() -> Outcome {
     child::outcome(|| open_fuse().min(0))
 }
 
-/// Enters a user namespace, opens the device (the kernel wants it opened in the namespace that mounts), mounts, and reads the first
-/// message.
+/// Enters a user namespace, opens the device (the kernel wants it opened in the namespace that
+/// mounts), mounts, and reads the first message.
 pub fn fuse_protocol() -> Outcome {
     child::outcome(|| match (enter_namespace(), open_fuse()) {
         (0, fuse @ 0..) => mount(fuse as i32),

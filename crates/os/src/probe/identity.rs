@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 
 /// The oldest kernel that is supported: major, minor.
 const FLOOR: (u32, u32) = (6, 1);
-/// `CAP_SYS_RESOURCE` (linux/capability.h).
+/// The number of `CAP_SYS_RESOURCE` (linux/capability.h).
 const CAP_SYS_RESOURCE: u32 = 24;
 /// Numbers that a fresh PID namespace does not have yet.
 const SOME_PID: i32 = 77;
@@ -56,7 +56,8 @@ pub fn time_namespace() -> Outcome {
     })
 }
 
-/// Some distributions let ordinary users make the namespace, but give no capabilities in it: so a network namespace is made with them.
+/// Some distributions let ordinary users make the namespace, but give no capabilities in it: so a
+/// network namespace is made with them.
 pub fn unprivileged() -> Outcome {
     const NOBODY: u32 = 65534;
     child::outcome(|| {
@@ -91,7 +92,8 @@ fn make(wanted: Option<i32>) -> i64 {
     if wanted.is_some() {
         (args[8], args[9]) = (numbers.as_ptr() as u64, 1);
     }
-    // SAFETY: a copy of this process on its own copy of the stack, which ends at once; arguments live through the call.
+    // SAFETY: a copy of this process on its own copy of the stack, which ends at once; arguments
+    // live through the call.
     unsafe {
         let made = libc::syscall(libc::SYS_clone3, args.as_ptr(), size_of_val(&args));
         if made == 0 {

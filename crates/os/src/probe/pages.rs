@@ -7,7 +7,7 @@ use linux_raw_sys::general::{UFFD_FEATURE_WP_ASYNC, UFFD_USER_MODE_ONLY, pm_scan
 const PAGEMAP_SCAN: u64 = 0xc000_0000 | (size_of::<pm_scan_arg>() as u64) << 16 | (b'f' as u64) << 8 | 16;
 /// `_IOWR(0xAA, 0x3F, struct uffdio_api)` (linux/userfaultfd.h).
 const UFFDIO_API: u64 = 0xc000_0000 | (size_of::<uffdio_api>() as u64) << 16 | 0xaa << 8 | 0x3f;
-/// `UFFD_API`.
+/// The version of the interface, `UFFD_API`.
 const UFFD_API: u64 = 0xaa;
 const PAGE: usize = 4096;
 /// Bit of a pagemap entry (Documentation/admin-guide/mm/pagemap.rst).

@@ -27,7 +27,8 @@ pub fn limit(pid: i32, which: u32, to: Limit) -> Result<()> {
     crate::error::check(done, doing).map(drop)
 }
 
-/// Reads /proc/PID/limits: soft and hard limits. The file has a header, then a line for each limit, in the order of their numbers (fs/proc/base.c).
+/// Reads /proc/PID/limits: soft and hard limits. The file has a header, then a line for each limit,
+/// in the order of their numbers (fs/proc/base.c).
 pub(super) fn by_file(pid: i32) -> Result<Vec<(u64, u64)>> {
     /// Where the soft limit begins: behind the name.
     const NAME_BYTES: usize = 26;

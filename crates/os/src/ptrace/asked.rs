@@ -1,4 +1,5 @@
-//! Calls of programs by which a process holds another, or looks into its memory (ptrace(2), process_vm_readv(2)); and how one asks to be held just before it executes a program.
+//! Calls of programs by which a process holds another, or looks into its memory (ptrace(2),
+//! process_vm_readv(2)); and how one asks to be held just before it executes a program.
 
 use libc::user_regs_struct;
 
@@ -32,13 +33,15 @@ impl Asked {
     }
 }
 
-/// The call that these registers are at the end of asked to be held, and was refused: it is by somebody already.
+/// The call that these registers are at the end of asked to be held, and was refused: it is by
+/// somebody already.
 pub fn is_refused_to_be_held(registers: &user_regs_struct) -> bool {
     let asked = (registers.orig_rax as i64, registers.rdi) == (libc::SYS_ptrace, TRACEME);
     asked && registers.rax as i64 == -i64::from(libc::EPERM)
 }
 
-/// Code that asks to be held, and then makes the call with these registers (those behind it, with its number in `orig_rax`); should that fail the program goes on behind it.
+/// Code that asks to be held, and then makes the call with these registers (those behind it, with
+/// its number in `orig_rax`); should that fail the program goes on behind it.
 pub fn to_be_held_and(registers: &user_regs_struct) -> Vec<u8> {
     let (rdi, nr) = (registers.rdi.to_le_bytes(), (registers.orig_rax as u32).to_le_bytes());
     [

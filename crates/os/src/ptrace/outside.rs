@@ -11,8 +11,9 @@ const STEPS_MAX: usize = 4000;
 const ONLY_TRAPS: u64 = !(1 << (libc::SIGTRAP - 1));
 
 impl Stopped {
-    /// If it is in user code of the vDSO, which lies at `of`, it leaves that. No signal is delivered meanwhile. Other code than this kernel's, which has other frames, is its
-    /// author's to leave.
+    /// If it is in user code of the vDSO, which lies at `of`, it leaves that. No signal is
+    /// delivered meanwhile. Other code than this kernel's, which has other frames, is its author's
+    /// to leave.
     pub fn leave_vdso(mut self, of: &Range<u64>, memory: &Memory) -> Traced<Stopped> {
         if !self.is_at(of)? || !vdso::is_own(|image| memory.read(of.start, image).is_ok()) {
             return Ok(self);
@@ -43,8 +44,9 @@ impl Stopped {
         Ok(of.contains(&registers.rip) && (registers.orig_rax as i64) < 0)
     }
 
-    /// Has the function return to where it traps, which is many times sooner done than a hundred single steps. It may be inside still: who has a shadow
-    /// stack does not return elsewhere, and what a debugger wrote into the frames is not known.
+    /// Has the function return to where it traps, which is many times sooner done than a hundred
+    /// single steps. It may be inside still: who has a shadow stack does not return elsewhere, and
+    /// what a debugger wrote into the frames is not known.
     fn return_to_trap(self, of: &Range<u64>, memory: &Memory) -> Traced<Stopped> {
         let Some(exits) = vdso::exits() else { return Ok(self) };
         let (registers, tid) = (self.registers()?, self.tid);
@@ -123,7 +125,8 @@ mod tests {
         }
     }
 
-    /// A copy of the vDSO in which the clock is asked by a plain call, as rooms give it to guests for whom this machine's clock is wrong.
+    /// A copy of the vDSO in which the clock is asked by a plain call, as rooms give it to guests
+    /// for whom this machine's clock is wrong.
     fn copy() -> (Range<u64>, extern "C" fn(i32, *mut libc::timespec) -> i32) {
         // mov $200,%ecx; 1: dec %ecx; jnz 1b; mov $228,%eax; syscall; ret
         const PLAIN: [u8; 17] = [0xb9, 200, 0, 0, 0, 0xff, 0xc9, 0x75, 0xfc, 0xb8, 228, 0, 0, 0, 0x0f, 0x05, 0xc3];
@@ -145,7 +148,8 @@ mod tests {
         }
     }
 
-    /// Failed once: its frames were taken to be the kernel's, and a return address was written into another one.
+    /// Failed once: its frames were taken to be the kernel's, and a return address was written into
+    /// another one.
     #[test]
     fn a_thread_in_other_code_stays_as_it_is() {
         let (copy, function) = copy();

@@ -11,8 +11,10 @@ const DESCRIPTOR_BYTES: usize = 32;
 const SIGNATURE_BYTES: u64 = 4;
 
 impl Stopped {
-    /// If it is inside a restartable sequence, it is set to where that is aborted: as the kernel does when a thread loses its processor there (rseq_ip_fixup in kernel/rseq.c). Calls that
-    /// are made in the thread would have the kernel forget that it is in one, and then it would go on in it although others have run meanwhile.
+    /// If it is inside a restartable sequence, it is set to where that is aborted: as the kernel
+    /// does when a thread loses its processor there (rseq_ip_fixup in kernel/rseq.c). Calls that
+    /// are made in the thread would have the kernel forget that it is in one, and then it would go
+    /// on in it although others have run meanwhile.
     pub fn abort_sequence(&mut self, memory: &Memory) -> Traced<()> {
         let rseq = self.rseq()?;
         // What cannot be read the kernel could not have read, either.

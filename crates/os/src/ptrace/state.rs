@@ -26,7 +26,8 @@ const MASK_BYTES: usize = 8;
 
 /// As [`super::wait_for`], but not for ever: `None` if nothing happened in this time.
 pub fn wait_within(tid: HostTid, patience: Duration) -> Result<Option<Event>> {
-    /// A thread that runs stops at once; one that the scheduler keeps waiting needs no busy watcher.
+    /// A thread that runs stops at once; one that the scheduler keeps waiting needs no busy
+    /// watcher.
     const BUSY: Duration = Duration::from_micros(200);
     let begun = Instant::now();
     loop {
@@ -59,7 +60,8 @@ impl Stopped {
         self.extended_state().map(xstate::cut)
     }
 
-    /// Sets the extended state, which may be cut, or another processor's: parts that this one has not must not be in use.
+    /// Sets the extended state, which may be cut, or another processor's: parts that this one has
+    /// not must not be in use.
     pub fn set_extended_state(&mut self, bytes: &[u8]) -> Traced<()> {
         /// This processor's: its size, and of which parts. All of its cores have the same.
         static OWN: OnceLock<Vec<u8>> = OnceLock::new();
@@ -113,7 +115,8 @@ impl Stopped {
         Ok(Rseq { area: found.area, bytes: found.bytes, signature: found.signature })
     }
 
-    /// Its system calls come back to itself (PR_SET_SYSCALL_USER_DISPATCH). Kernels before 6.4 do not tell.
+    /// Its system calls come back to itself (PR_SET_SYSCALL_USER_DISPATCH). Kernels before 6.4 do
+    /// not tell.
     pub fn dispatches_calls(&self) -> Traced<bool> {
         const PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG: u32 = 0x4211;
         // `struct ptrace_sud_config`: mode, selector, offset, length.
@@ -125,7 +128,7 @@ impl Stopped {
 
     /// It may use ports of the machine (ioperm(2)).
     pub fn has_ports(&self) -> Traced<bool> {
-        /// elf.h
+        /// The note of I/O permissions (elf.h).
         const NT_386_IOPERM: usize = 0x201;
         let mut first = 0u64;
         let mut iov = libc::iovec { iov_base: (&raw mut first).cast(), iov_len: size_of_val(&first) };
@@ -142,7 +145,8 @@ impl Stopped {
         Ok((head, bytes))
     }
 
-    /// Signals that wait for this thread (`shared`: for its process), with what they carry, oldest first; at most `max`.
+    /// Signals that wait for this thread (`shared`: for its process), with what they carry, oldest
+    /// first; at most `max`.
     pub fn pending(&self, shared: bool, max: usize) -> Traced<Vec<[u8; 128]>> {
         const PTRACE_PEEKSIGINFO_SHARED: u32 = 1;
         #[repr(C)]
@@ -168,7 +172,8 @@ impl Stopped {
         Ok(found)
     }
 
-    /// Makes the interrupted call again whose end its registers show: it is stopped where that begins. All its signals are blocked.
+    /// Makes the interrupted call again whose end its registers show: it is stopped where that
+    /// begins. All its signals are blocked.
     pub fn make_call_again(mut self) -> Traced<Stopped> {
         const INSTRUCTION_BYTES: u64 = 2;
         let tid = self.tid;

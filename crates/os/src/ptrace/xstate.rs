@@ -1,7 +1,8 @@
-//! The extended state of a thread in its standard form (Intel SDM volume 1, 13.4). How many components there are differs between processors of a maker, not
-//! where they lie.
+//! The extended state of a thread in its standard form (Intel SDM volume 1, 13.4). How many
+//! components there are differs between processors of a maker, not where they lie.
 
-/// Where the kernel notes which components it saves (XCR0), in the part of the area that is left to software.
+/// Where the kernel notes which components it saves (XCR0), in the part of the area that is left to
+/// software.
 const AT_MASK: usize = 464;
 /// Which components are not in their initial state.
 const AT_IN_USE: usize = 512;
@@ -10,7 +11,8 @@ const LEAST_BYTES: usize = 576;
 /// A component: its bit, where it lies, and its name.
 type Component = (u32, std::ops::Range<usize>, &'static str);
 
-/// Those that not all processors have. All of them begin as zeros, but for the rights to protection keys.
+/// Those that not all processors have. All of them begin as zeros, but for the rights to protection
+/// keys.
 const COMPONENTS: [Component; 9] = [
     (2, 576..832, "AVX registers"),
     (3, 960..1024, "MPX registers"),
@@ -25,7 +27,8 @@ const COMPONENTS: [Component; 9] = [
 
 const KEYS: u32 = 9;
 const KEYS_PLACE: std::ops::Range<usize> = 2688..2696;
-/// The rights to protection keys that Linux gives to a program: none, but to the first (init_pkru_value in arch/x86/mm/pkeys.c).
+/// The rights to protection keys that Linux gives to a program: none, but to the first
+/// (init_pkru_value in arch/x86/mm/pkeys.c).
 const KEYS_BEGIN: u64 = 0x5555_5554;
 
 fn word(area: &[u8], at: usize) -> u64 {
@@ -37,7 +40,8 @@ pub fn lacks(area: &[u8], own: &[u8]) -> Option<&'static str> {
     fitted(area, own).err()
 }
 
-/// Without the zeros at its end, which say nothing: most of it is what nearly no program uses (8 KiB of AMX tiles).
+/// Without the zeros at its end, which say nothing: most of it is what nearly no program uses (8
+/// KiB of AMX tiles).
 pub fn cut(mut area: Vec<u8>) -> Vec<u8> {
     const WORD: usize = 8;
     let zeros = area.rchunks_exact(WORD).take_while(|word| *word == [0; WORD]).count() * WORD;

@@ -1,4 +1,5 @@
-//! From a fresh child of the porter to the program: descriptors, directory, limits, identity, filter, exec.
+//! From a fresh child of the porter to the program: descriptors, directory, limits, identity,
+//! filter, exec.
 
 use super::{Notice, hear, setup, tell};
 use crate::ids;
@@ -13,7 +14,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::LazyLock;
 use wire::message::{Arrival, Capabilities, Directory, Place, StandinId};
 
-/// A clone call with this word as its second argument is no clone: the child speaks to its tracer, which is stopped at it by the filter.
+/// A clone call with this word as its second argument is no clone: the child speaks to its tracer,
+/// which is stopped at it by the filter.
 pub const MARK_WORD: u64 = 0x7465_726e_2d62_6f64;
 /// First argument of a mark: the filter is there, and the third argument is its listener's number.
 pub const MARK_FILTERED: u64 = 1;
@@ -23,8 +25,9 @@ pub const MARK_FAILED: u64 = 2;
 /// In rax at the trap of a body that is ready to be rebuilt from an image.
 pub const MARK_EMPTY: u64 = MARK_WORD ^ 1;
 
-/// What a guest of user 0 may do with files inside the room's user namespace, and with its own ids; nothing else (capabilities(7): CHOWN, DAC_OVERRIDE,
-/// DAC_READ_SEARCH, FOWNER, FSETID, KILL, SETGID, SETUID, SETFCAP not).
+/// What a guest of user 0 may do with files inside the room's user namespace, and with its own ids;
+/// nothing else (capabilities(7): CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, FSETID, KILL,
+/// SETGID, SETUID, SETFCAP not).
 pub const KEPT_CAPABILITIES: u64 = 0b1111_1111;
 
 /// Bit of CAP_IPC_LOCK (capabilities(7)).
@@ -99,7 +102,8 @@ fn become_who(place: &Place) -> Result<()> {
     // What a change of user does to them home's kernel says (`warden/tracer/rights.rs`).
     namespace::keep_capabilities_of_others()?;
     let who = &place.credentials;
-    // The room's files are served with the rights that the deputy has at home: a group that has no id here is no loss.
+    // The room's files are served with the rights that the deputy has at home: a group that has no
+    // id here is no loss.
     let groups: Vec<u32> = who.groups.iter().copied().filter(|group| ids::has(*group)).collect();
     let [uid, gid] = [who.uid, who.gid].map(|[real, effective, saved, _]| [real, effective, saved]);
     namespace::become_user(uid, gid, &groups)?;
@@ -110,7 +114,8 @@ fn become_who(place: &Place) -> Result<()> {
     seccomp::no_new_privileges()
 }
 
-/// Those that the program has at home. What is moved here may still take those that it needs until its image is in place.
+/// Those that the program has at home. What is moved here may still take those that it needs until
+/// its image is in place.
 fn take_capabilities(place: &Place) -> Result<()> {
     let own = place.credentials.capabilities;
     let permitted = match place.arrival {
@@ -123,7 +128,8 @@ fn take_capabilities(place: &Place) -> Result<()> {
     namespace::take_capabilities(CapabilitySets { permitted, effective, inheritable }, ambient)
 }
 
-/// Opens what a process that is moved here needs, and waits in a trap for the tracer, which puts its image in the place of all that is here. The filter comes last.
+/// Opens what a process that is moved here needs, and waits in a trap for the tracer, which puts
+/// its image in the place of all that is here. The filter comes last.
 fn become_empty(place: &Place, arrival: &Arrival, room: &setup::Room) -> Result<()> {
     let mut limits = place.limits.clone();
     // The tracer sets that limit, when all descriptors are at their numbers.
@@ -163,11 +169,13 @@ fn open_files(arrival: &Arrival) -> Result<()> {
     Ok(())
 }
 
-/// With the program's rights. One that it may not open any more it does not have: what stood for it would be no directory.
+/// With the program's rights. One that it may not open any more it does not have: what stood for it
+/// would be no directory.
 fn open_directories(directories: &[Directory]) {
     for directory in directories {
         let Ok(path) = CString::new(directory.path.as_slice()) else { continue };
-        // SAFETY: a live string; what is open under that number is the porter's, and would be closed.
+        // SAFETY: a live string; what is open under that number is the porter's, and would be
+        // closed.
         unsafe {
             let fd = libc::open(path.as_ptr(), directory.flags | libc::O_DIRECTORY | libc::O_CLOEXEC);
             if fd < 0 {
@@ -190,7 +198,8 @@ fn mark(what: u64, value: u64) {
     unsafe { libc::syscall(libc::SYS_clone, what, MARK_WORD, value, 0, 0) };
 }
 
-/// The guests' filter. Making it takes longer than installing it, so it is made once, in the porter before it forks.
+/// The guests' filter. Making it takes longer than installing it, so it is made once, in the porter
+/// before it forks.
 ///
 /// `wall`: readings of the wall clock are handed over.
 pub fn filter(wall: bool) -> &'static [seccomp::Instruction] {
@@ -234,7 +243,8 @@ impl Strings {
     }
 }
 
-/// What exec would leave, as far as the porter does not have it already: ignored what the home's process ignores.
+/// What exec would leave, as far as the porter does not have it already: ignored what the home's
+/// process ignores.
 fn default_signals(ignored: u64) {
     set_action(libc::SIGPIPE, libc::SIG_DFL);
     (1..=64).filter(|signal| ignored & (1 << (signal - 1)) != 0).for_each(|signal| set_action(signal, libc::SIG_IGN));
@@ -247,7 +257,8 @@ pub fn default_signals_but_pipe() {
 }
 
 fn set_action(signal: i32, action: libc::sighandler_t) {
-    // SAFETY: no handler is installed; libc refuses the two signals that it keeps for itself, which have no handler here.
+    // SAFETY: no handler is installed; libc refuses the two signals that it keeps for itself, which
+    // have no handler here.
     unsafe { libc::signal(signal, action) };
 }
 
@@ -279,7 +290,8 @@ fn set_limits(limits: &[(u64, u64)], rights: &Capabilities) {
     }
 }
 
-/// Opens the stand-ins and puts them at the home's numbers; everything else of the porter's is closed or closes at exec.
+/// Opens the stand-ins and puts them at the home's numbers; everything else of the porter's is
+/// closed or closes at exec.
 fn open_standins(place: &Place, room: &setup::Room) -> Result<()> {
     /// Below it lies what the porter has open.
     const LOWEST: RawFd = 64;
@@ -316,7 +328,8 @@ fn open_standins(place: &Place, room: &setup::Room) -> Result<()> {
     Ok(())
 }
 
-/// Numbers below `base` are the program's: what the porter has there closes at exec, and dup2 replaces what is in the way.
+/// Numbers below `base` are the program's: what the porter has there closes at exec, and dup2
+/// replaces what is in the way.
 fn close_at_exec(base: RawFd) {
     // SAFETY: sets flags only.
     unsafe { libc::syscall(libc::SYS_close_range, 0, base - 1, libc::CLOSE_RANGE_CLOEXEC) };

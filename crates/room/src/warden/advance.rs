@@ -1,5 +1,7 @@
-//! Pages of a body that goes home soon, and that can neither be laid out in its deputy ahead nor follow: those of files' copies, for the kernel does not watch what is missing of them. They go
-//! while it runs; at the stop home need only be told which of them are the same still ([`super::peer_pages`]).
+//! Pages of a body that goes home soon, and that can neither be laid out in its deputy ahead nor
+//! follow: those of files' copies, for the kernel does not watch what is missing of them. They go
+//! while it runs; at the stop home need only be told which of them are the same still
+//! ([`super::peer_pages`]).
 
 use super::describe_guest;
 use super::shared::Shared;

@@ -1,4 +1,5 @@
-//! What follows from the result of a forwarded call: memory that it wrote, descriptors that it made, more to send.
+//! What follows from the result of a forwarded call: memory that it wrote, descriptors that it
+//! made, more to send.
 
 use super::calls::sysv;
 use super::compared::Compared;
@@ -29,7 +30,8 @@ pub enum After {
     WriteElseHere(Vec<Back>),
     /// The hosting kernel makes the same call.
     Here,
-    /// The same, if home said that there is no shared memory of this key there; else its number is home's.
+    /// The same, if home said that there is no shared memory of this key there; else its number is
+    /// home's.
     HereIfAbsent {
         /// Who made the call.
         pid: i32,
@@ -40,23 +42,25 @@ pub enum After {
     HomeIfThere {
         /// Who made the call.
         pid: i32,
-        /// Its number.
+        /// The number that it has.
         nr: u32,
     },
-    /// Home's open file is somewhere else now: so is the hosting kernel's, if it comes to the same offset. (It does not if others have moved home's.)
+    /// Home's open file is somewhere else now: so is the hosting kernel's, if it comes to the same
+    /// offset. (It does not if others have moved home's.)
     Sought {
         /// What stands for it.
         standin: StandinId,
         /// Where the kernel here comes to, if that is known.
         expected: Option<u64>,
     },
-    /// The thread here keeps its capabilities through a change of user, or does not, as at home (PR_SET_KEEPCAPS).
+    /// The thread here keeps its capabilities through a change of user, or does not, as at home
+    /// (PR_SET_KEEPCAPS).
     KeepsCapabilities(bool),
     /// A thread here gets the nice value that its deputy has.
     Nice {
-        /// The thread.
+        /// TID of the thread on this node.
         host: HostTid,
-        /// The value.
+        /// The value that is set.
         value: i32,
     },
     /// Home has said what this is ready for, before the hosting kernel asks.
@@ -73,7 +77,7 @@ pub enum After {
     Descriptor(Arc<Made>),
     /// The same; its thread takes it when its own call is over, and gets the number there.
     Owed {
-        /// Whose.
+        /// The thread whose call it is.
         who: Who,
         /// Where in its memory.
         number_at: u64,
@@ -90,7 +94,7 @@ pub enum After {
     HereElseHome {
         /// Process that makes it.
         pid: i32,
-        /// System-call number.
+        /// The number of the system call.
         nr: u32,
         /// The file that the call is about, for people.
         file: Option<Vec<u8>>,
@@ -113,11 +117,11 @@ pub struct Limited {
 /// A descriptor that a call makes.
 #[derive(Clone, Debug)]
 pub struct Made {
-    /// Whose.
+    /// The thread whose call it is.
     pub who: Who,
-    /// SOCK_NONBLOCK
+    /// Whether SOCK_NONBLOCK was given.
     pub nonblocking: bool,
-    /// SOCK_CLOEXEC
+    /// Whether SOCK_CLOEXEC was given.
     pub close_on_exec: bool,
     /// Where it was taken from, if it would be lost with its call.
     pub listener: Option<StandinId>,
@@ -161,7 +165,8 @@ impl After {
     }
 }
 
-/// Does it: the result that the guest gets, or `None` if it has got it already, or its call goes on.
+/// Does it: the result that the guest gets, or `None` if it has got it already, or its call goes
+/// on.
 pub fn apply(room: &Shared, id: CallId, result: i64, out: &[u8]) -> Option<i64> {
     let (host, waiting, after) = room.after(id)?;
     Some(match after {
@@ -246,7 +251,8 @@ pub fn apply(room: &Shared, id: CallId, result: i64, out: &[u8]) -> Option<i64> 
     })
 }
 
-/// Asks home about a descriptor that came; when all are known, or the caller was interrupted, the message is given.
+/// Asks home about a descriptor that came; when all are known, or the caller was interrupted, the
+/// message is given.
 fn look(room: &Shared, id: CallId, (host, waiting): (HostTid, Option<Waiting>), received: Received) -> Option<i64> {
     if let Some(call) = received.ask()
         && go_on(room, id, received.who(), call, received.clone().then()).is_ok()
@@ -295,8 +301,9 @@ pub fn adopted(room: &Shared, who: Who, fd: i32, spare: Spare) -> Spare {
     spare
 }
 
-/// A new descriptor: the guest's call returns it, exactly once. What an interrupted call had accepted is kept for the next.
-/// The caller goes on at home; or its call is made again, if it does not wait any more.
+/// A new descriptor: the guest's call returns it, exactly once. What an interrupted call had
+/// accepted is kept for the next. The caller goes on at home; or its call is made again, if it does
+/// not wait any more.
 fn go_home(room: &Shared, id: CallId, pid: i32, call: impl FnOnce(Waiting) -> HomeCall) -> Option<i64> {
     match room.expected(id)? {
         Pending::Notified { waiting, .. } => {

@@ -1,5 +1,6 @@
-//! The memory of a body that will leave for another room goes there while it runs, over the way that was made for it ([`super::direct_link`]); what it has written since goes when it
-//! stands still ([`super::tracer`]).
+//! The memory of a body that will leave for another room goes there while it runs, over the way
+//! that was made for it ([`super::direct_link`]); what it has written since goes when it stands
+//! still ([`super::tracer`]).
 
 use super::direct_link::{self, Out};
 use super::shared::Shared;
@@ -22,7 +23,7 @@ const WATCHED_WITHIN: Duration = Duration::from_secs(1);
 
 /// What the tracer knows of a body and has begun.
 pub struct Begun {
-    /// The body.
+    /// The body as this node numbers it.
     pub host: HostTid,
     /// What home was told that it holds.
     pub outline: Image,
@@ -102,7 +103,8 @@ fn send(room: &Shared, pid: i32, wish: onward::Ahead, begun: &Begun) -> Result<A
     Ok(ahead)
 }
 
-/// Only pages of files' copies. Nothing, if they are too many or it is not known where they lie: then they go at the stop.
+/// Only pages of files' copies. Nothing, if they are too many or it is not known where they lie:
+/// then they go at the stop.
 fn send_files(room: &Shared, pid: i32, wish: onward::Ahead, begun: &Begun) -> Result<Option<Ahead>, BodyError> {
     os::fault::at("ahead there")?;
     let way = room.lanes.out(pid).ok_or_else(|| BodyError::Stays("there is no way to the other room".into()))?;
@@ -125,13 +127,13 @@ pub fn await_uffd(uffd: &Receiver<Result<OwnedFd, String>>) -> Result<OwnedFd, B
 
 /// Pages on their way to another room.
 pub struct Pages<'a> {
-    /// This one.
+    /// Only this one.
     pub room: &'a Shared,
-    /// Whose.
+    /// PID of the process, at home.
     pub pid: i32,
-    /// The way.
+    /// The way to the other room.
     pub way: &'a Out,
-    /// Their stream.
+    /// The stream of the pages.
     pub bulk: Bulk,
     /// What the other room has already.
     pub stocked: Stocked,
@@ -166,7 +168,8 @@ impl<'a> Pages<'a> {
         })
     }
 
-    /// The same, of pages whose bytes are known. Home is not told: how many bytes went, and how many of them over the wire.
+    /// The same, of pages whose bytes are known. Home is not told: how many bytes went, and how
+    /// many of them over the wire.
     pub fn send_read(&mut self, runs: &[body::Run], bytes: &[u8]) -> Result<(u64, u64), BodyError> {
         self.keep(runs, bytes);
         let (pid, link, bulk) = (self.pid, &self.way.link, std::cell::RefCell::new(&mut self.bulk));
@@ -230,7 +233,7 @@ pub fn send_message(way: &Out, message: &ToRoom) -> Result<(), BodyError> {
     way.link.send(Kind::Message, 0, 0, &[&bytes]).map_err(lost)
 }
 
-/// It failed.
+/// The link failed.
 pub fn lost(e: LinkError) -> BodyError {
     BodyError::Stays(format!("the way to the other room: {e}"))
 }

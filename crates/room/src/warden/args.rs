@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// `--room ID --home NODE --connect ADDR:PORT --owner UID --id-range N --rooms-memory BYTES --run-dir DIR --state DIR`
+/// `--room ID --home NODE --connect ADDR:PORT --owner UID --id-range N --rooms-memory BYTES
+/// --run-dir DIR --state DIR`
 #[derive(Clone, Debug)]
 pub struct WardenArgs {
     /// Name of the room, 32 hexadecimal digits.

@@ -170,7 +170,8 @@ impl Asked {
         self.row.args.iter().zip(self.args).find_map(named)
     }
 
-    /// A local call that was handed over all the same: a reading of the wall clock, if the node's is wrong.
+    /// A local call that was handed over all the same: a reading of the wall clock, if the node's
+    /// is wrong.
     fn local(self) {
         match self.room.wall.get() {
             Some(wall) => {
@@ -206,7 +207,8 @@ impl Asked {
         self.forward_and_then(After::Write);
     }
 
-    /// Who gets its first descriptor of home's sees it as it is there: the call is made again when it does.
+    /// Who gets its first descriptor of home's sees it as it is there: the call is made again when
+    /// it does.
     fn is_made_again(&self) -> bool {
         let shows = self.room.guests().get(self.who.pid).is_none_or(|guest| guest.shows_all);
         if !shows {
@@ -215,7 +217,8 @@ impl Asked {
         !shows
     }
 
-    /// setpgid: whether a child has executed a program, this kernel knows first. Home is told by an argument that the call does not have.
+    /// setpgid: whether a child has executed a program, this kernel knows first. Home is told by an
+    /// argument that the call does not have.
     fn set_group(self) {
         let child = self.args[0] as i32;
         let host = self.room.guests().host(child).filter(|_| child != self.who.pid);
@@ -232,7 +235,8 @@ impl Asked {
     fn forward_and_then(self, after: impl FnOnce(Vec<marshal::Back>) -> After) {
         match self.pack() {
             Ok((call, back)) => {
-                // Made twice, setsid(2) fails. And rights that were given up are not there to do it again.
+                // Made twice, setsid(2) fails. And rights that were given up are not there to do it
+                // again.
                 let exact =
                     matches!(self.row.class, Class::Special(Special::Wait | Special::Signal | Special::Credentials))
                         || self.nr as i64 == libc::SYS_setsid;
@@ -260,7 +264,8 @@ impl Asked {
         room.standins.settle();
         let caller = waiting.clone();
         let id = room.expect(Pending::Notified { waiting, after, exact, asked: false });
-        // Interrupted before this was noted: the kernel has the caller make the call again, and it must not be made twice.
+        // Interrupted before this was noted: the kernel has the caller make the call again, and it
+        // must not be made twice.
         if caller.still_waits() {
             // To one that has seen home's device numbers home says the true ones.
             if !room.has_moved(caller.host_tid) {
@@ -279,7 +284,8 @@ impl Asked {
         }
     }
 
-    /// Ids are changed at home, where files are served with them. The body takes what that comes to (`tracer/rights.rs`).
+    /// Ids are changed at home, where files are served with them. The body takes what that comes to
+    /// (`tracer/rights.rs`).
     fn credentials(self) {
         if matches!(self.nr as i64, libc::SYS_capget | libc::SYS_capset) {
             return capabilities::serve(self);
@@ -290,7 +296,8 @@ impl Asked {
         if unknown { self.go_home(libc::EINVAL) } else { self.forward() }
     }
 
-    /// What the program ignores, its deputy ignores too: a child that nobody waits for vanishes at once, a background write to the terminal goes through.
+    /// What the program ignores, its deputy ignores too: a child that nobody waits for vanishes at
+    /// once, a background write to the terminal goes through.
     fn disposition(self) {
         const SIG_IGN: u64 = 1;
         let signal = self.args[0] as u32;
@@ -321,8 +328,9 @@ impl Asked {
         }
     }
 
-    /// kill and its kin: the own process' signals are the hosting kernel's, but for those that stop and continue, about which home decides; all others
-    /// are sent at home, where all processes are.
+    /// kill and its kin: the own process' signals are the hosting kernel's, but for those that stop
+    /// and continue, about which home decides; all others are sent at home, where all processes
+    /// are.
     fn signal(self) {
         let (own, signal) = match self.nr as i64 {
             libc::SYS_kill | libc::SYS_rt_sigqueueinfo => (self.args[0] as i32 == self.who.pid, self.args[1]),
@@ -357,7 +365,8 @@ impl Asked {
         self.here();
     }
 
-    /// Nice values are home's. The body follows as far as it then gives way here: nobody is served before its host's own programs.
+    /// Nice values are home's. The body follows as far as it then gives way here: nobody is served
+    /// before its host's own programs.
     fn nice(self) {
         os::fault::past("nice there");
         let [which, whom, value, ..] = self.args.map(|arg| arg as i32);
@@ -409,7 +418,8 @@ impl Asked {
     /// The descriptor is of a file in memory (memfd_create(2)), which is the body's own.
     fn is_memory(&self, fd: i32) -> bool {
         const TMPFS_MAGIC: i64 = 0x0102_1994; // linux/magic.h
-        // A room's files are the home's, behind FUSE: tmpfs there is memfd (and /dev/shm, if home has none).
+        // A room's files are the home's, behind FUSE: tmpfs there is memfd (and /dev/shm, if home
+        // has none).
         rustix::fs::statfs(format!("/proc/{}/fd/{fd}", self.waiting.host_tid.0))
             .is_ok_and(|fs| fs.f_type == TMPFS_MAGIC)
     }

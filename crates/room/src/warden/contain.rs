@@ -1,5 +1,6 @@
-//! What becomes of a guest on whose account this warden failed: its body is killed, its deputy tells why and ends as if killed, and the room goes on (see [`os::contain`]).
-//! The tracer ends it, which drops all state of a body at its end; no thread reads what another left half done.
+//! What becomes of a guest on whose account this warden failed: its body is killed, its deputy
+//! tells why and ends as if killed, and the room goes on (see [`os::contain`]). The tracer ends it,
+//! which drops all state of a body at its end; no thread reads what another left half done.
 
 use super::guests::Who;
 use super::shared::{Pending, Shared};
@@ -10,7 +11,8 @@ use wire::ToHome;
 use wire::message::CallId;
 
 impl Shared {
-    /// Does `work`, on account of process `pid` if that is known. If it panics, that guest is ended, or the room where no guest is known.
+    /// Does `work`, on account of process `pid` if that is known. If it panics, that guest is
+    /// ended, or the room where no guest is known.
     pub fn contain<T>(&self, pid: Option<i32>, work: impl FnOnce() -> T) -> Option<T> {
         let account = || {
             pid.into_iter().for_each(on_account_of);
@@ -39,7 +41,8 @@ impl Shared {
         self.guests().who(host).map(|Who { pid, .. }| pid)
     }
 
-    /// The process of a thread, by its number in the room, as a request of the room's kernel names who asks.
+    /// The process of a thread, by its number in the room, as a request of the room's kernel names
+    /// who asks.
     pub fn process_of(&self, tid: u32) -> Option<i32> {
         let guests = self.guests();
         let host = guests.host(i32::try_from(tid).ok()?)?;

@@ -1,4 +1,5 @@
-//! CPU time that a process had used before it came: the kernel here counts from nothing, and all that tells of it is completed (`tracer/cpu_times.rs`, /proc, times(2)).
+//! CPU time that a process had used before it came: the kernel here counts from nothing, and all
+//! that tells of it is completed (`tracer/cpu_times.rs`, /proc, times(2)).
 
 use super::guests::Guests;
 use super::shared::Shared;
@@ -11,7 +12,7 @@ const NS_PER_TICK: u64 = 10_000_000;
 /// What a process had used.
 #[derive(Clone, Debug, Default)]
 pub struct Before {
-    /// Everywhere.
+    /// The time that was used on all nodes.
     pub used: Used,
     /// Not counted by home's kernel.
     pub away: Used,

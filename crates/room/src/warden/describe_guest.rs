@@ -1,4 +1,5 @@
-//! What a body holds, as its home can give it back: memory areas by home file, descriptors by stand-in or home file.
+//! What a body holds, as its home can give it back: memory areas by home file, descriptors by
+//! stand-in or home file.
 
 use super::foreign_vdso;
 use super::held;
@@ -66,8 +67,8 @@ impl HomeFiles {
     }
 }
 
-/// What the kernel adds to the name of a file that has none any more, and of one whose name it was told to forget because something changed there. Home, which knows,
-/// compares inode numbers.
+/// What the kernel adds to the name of a file that has none any more, and of one whose name it was
+/// told to forget because something changed there. Home, which knows, compares inode numbers.
 const REMOVED: &[u8] = b" (deleted)";
 
 pub fn without_end(name: PathBuf) -> PathBuf {
@@ -101,8 +102,8 @@ fn is_socket(name: &Path) -> bool {
     name.as_os_str().as_bytes().starts_with(SOCKET)
 }
 
-/// With flags: as they were before it was stopped, if no area has changed since (but for a hint that was given to all of one, madvise(2), in between).
-/// And without.
+/// With flags: as they were before it was stopped, if no area has changed since (but for a hint
+/// that was given to all of one, madvise(2), in between). And without.
 fn areas_now(host: HostTid, looked: Option<&Looked>) -> Result<(Vec<Area>, Vec<Area>), BodyError> {
     if let Some(Looked { flagged, .. }) = looked {
         let areas = os::areas::read(host.0)?;
@@ -156,7 +157,8 @@ pub fn describe(
     gather(room, pid, host, looked, Some(leaving))
 }
 
-/// What a body that runs holds: enough to make an empty one like it. What it has in common with others will be told apart when it stands still.
+/// What a body that runs holds: enough to make an empty one like it. What it has in common with
+/// others will be told apart when it stands still.
 pub fn outline(room: &Shared, pid: i32, host: HostTid) -> Result<Image, BodyError> {
     let mut image = gather(room, pid, host, None, None)?.image;
     add_executable(&mut image, host);
@@ -187,7 +189,8 @@ pub fn is_served(image: &Image, outline: &Image) -> bool {
     image.files == outline.files && opened(image) == opened(outline) && known(image) == known(outline)
 }
 
-/// The file that it executes, which home knows of its processes, and another room does not. It is mapped, so its number is known without asking home.
+/// The file that it executes, which home knows of its processes, and another room does not. It is
+/// mapped, so its number is known without asking home.
 pub fn add_executable(image: &mut Image, host: HostTid) {
     let Ok(path) = process::link(host.0, "exe") else { return };
     let path = without_end(path).into_os_string().into_vec();
@@ -195,7 +198,8 @@ pub fn add_executable(image: &mut Image, host: HostTid) {
     image.process.exe = image.files.iter().position(is_it).map(|place| place as u32);
 }
 
-/// `leaving`: of a body that has nothing in common with others but its family; `None`: whatever it has.
+/// `leaving`: of a body that has nothing in common with others but its family; `None`: whatever it
+/// has.
 fn gather(
     room: &Shared,
     pid: i32,
@@ -268,7 +272,8 @@ fn kept_at_home(room: &Shared, pid: i32, area: &Area) -> Option<i32> {
     room.guests().get(pid)?.numbers.get(&standin).copied()
 }
 
-/// Whether a file of home's is a FIFO: a file may have got the number of one that was removed. FIFOs alone have no place in them (`homefs::server::fifos`).
+/// Whether a file of home's is a FIFO: a file may have got the number of one that was removed.
+/// FIFOs alone have no place in them (`homefs::server::fifos`).
 fn is_fifo(room: &Shared, pidfd: &PidFd, fd: i32, info: &FdInfo) -> bool {
     let has_place = || pidfd.get_fd(fd).is_ok_and(|file| rustix::fs::tell(file).is_ok());
     room.fifos.may_be(info.inode) && !has_place()
@@ -311,12 +316,14 @@ fn descriptors(
                 }
                 match objects.describe(host.0, &pidfd, one)? {
                     Some(object) => Ok(Opened::Made(object)),
-                    // To open it anew waits for the other end, and loses what is in it if there is none.
+                    // To open it anew waits for the other end, and loses what is in it if there is
+                    // none.
                     None if home.mounts.contains(&info.mount_id) && is_fifo(room, &pidfd, fd, &info) => {
                         let name = name.display();
                         Err(BodyError::Stays(format!("descriptor {fd} ({name}) is a FIFO that was opened there")))
                     }
-                    // Home has taken those over that it had when it was looked at ([`super::sharers`]).
+                    // Home has taken those over that it had when it was looked at
+                    // ([`super::sharers`]).
                     None if is_socket(&name) => {
                         let why =
                             format!("descriptor {fd} is a socket that was made there, which becomes home's first");
@@ -399,7 +406,8 @@ impl Others {
         Others(found)
     }
 
-    /// None of them has this open file of process `host`, or an end of this pipe; of its `family` each may have the very same open memory.
+    /// None of them has this open file of process `host`, or an end of this pipe; of its `family`
+    /// each may have the very same open memory.
     fn have_not(
         &self,
         host: HostTid,
@@ -421,7 +429,8 @@ impl Others {
             return Ok(());
         }
         let words = format!("descriptor {fd} ({}) is one open file with process {other}'s", name.display());
-        // What can be home's was looked for when it had stopped ([`super::sharers`]): somebody has got it, or closed something, since.
+        // What can be home's was looked for when it had stopped ([`super::sharers`]): somebody has
+        // got it, or closed something, since.
         match is_memory {
             true if family.contains(other) => {
                 let words = format!(

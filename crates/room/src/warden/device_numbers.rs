@@ -1,14 +1,18 @@
 //! Numbers of file systems as home has them: those of devices (`st_dev`) and of mounts.
 //!
-//! The hosting kernel numbers the room's file systems in its own way. Processes that have run elsewhere have seen home's numbers, and compare: tar(1) takes a file that has
-//! another `st_dev` than before for another file, and leaves it as it is. So for them, and for their children, home's numbers are put in the place of this machine's: in what
-//! stat(2) and its kin write ([`systable::filter::devices`]) and in /proc/PID/maps. Those that began here see this machine's, which costs nothing.
+//! The hosting kernel numbers the room's file systems in its own way. Processes that have run
+//! elsewhere have seen home's numbers, and compare: tar(1) takes a file that has another `st_dev`
+//! than before for another file, and leaves it as it is. So for them, and for their children,
+//! home's numbers are put in the place of this machine's: in what stat(2) and its kin write
+//! ([`systable::filter::devices`]) and in /proc/PID/maps. Those that began here see this machine's,
+//! which costs nothing.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
 use wire::message::HomeDevice;
 
-/// Major numbers of pseudo-terminals (linux/major.h, UNIX98_PTY_SLAVE_MAJOR), whose file system is part of the room's /dev.
+/// Major numbers of pseudo-terminals (linux/major.h, UNIX98_PTY_SLAVE_MAJOR), whose file system is
+/// part of the room's /dev.
 const TERMINALS: std::ops::RangeInclusive<u32> = 136..=143;
 
 /// What numbers of the room's are at home.
@@ -56,7 +60,8 @@ pub fn written_at(nr: u32) -> usize {
 }
 
 impl DeviceNumbers {
-    /// Learns them. `mountinfo`: the room's mounts, as its first process sees them; `home`: what home has at the same places.
+    /// Learns them. `mountinfo`: the room's mounts, as its first process sees them; `home`: what
+    /// home has at the same places.
     pub fn learn(&self, mountinfo: &str, home: &[HomeDevice]) {
         let _ = self.0.set(known(mountinfo, home));
     }

@@ -1,6 +1,8 @@
-//! The home's /dev. Its names are looked up at home; what is opened there becomes a stand-in, opened by the deputy: a terminal knows who uses it.
+//! The home's /dev. Its names are looked up at home; what is opened there becomes a stand-in,
+//! opened by the deputy: a terminal knows who uses it.
 //!
-//! To an open, a device is a regular file of its own (the kernel would open a device of this machine); to everybody else it is what it is at home.
+//! To an open, a device is a regular file of its own (the kernel would open a device of this
+//! machine); to everybody else it is what it is at home.
 
 mod attributes;
 pub mod names;
@@ -20,7 +22,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use wire::ToHome;
 use wire::message::{Call, CallId, DeviceName, DeviceNode, Look, StandinId};
 
-/// Names of directories and links change seldom; devices are looked up each time, for it matters who asks.
+/// Names of directories and links change seldom; devices are looked up each time, for it matters
+/// who asks.
 const DIRECTORY_VALID_S: u64 = 1;
 /// The most names that one listing may have.
 const NAMES_MAX: usize = 1 << 16;
@@ -36,7 +39,7 @@ struct State {
     paths: Paths,
     /// Requests that home answers, by their numbers.
     asked: HashMap<u64, Step>,
-    /// Open directories.
+    /// The directories that are open.
     listings: HashMap<u64, Vec<DeviceName>>,
     last_listing: u64,
     /// Calls for attributes of stand-ins that home is asked.

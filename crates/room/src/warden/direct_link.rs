@@ -1,5 +1,7 @@
-//! Ways from this room to others of the same home, and from them: over these a process moves straight from node to node. Home tells both rooms a ticket; the warden that
-//! has the process connects to the other node's daemon, which hands the bare socket on to the warden there ([`serve`]).
+//! Ways from this room to others of the same home, and from them: over these a process moves
+//! straight from node to node. Home tells both rooms a ticket; the warden that has the process
+//! connects to the other node's daemon, which hands the bare socket on to the warden there
+//! ([`serve`]).
 
 use super::following::{Followed, Source};
 use super::receiver::Item;
@@ -36,7 +38,7 @@ const SERVED_MAX: usize = 16;
 /// Why a process does not come over such a way.
 #[derive(Debug, Error)]
 pub enum LaneError {
-    /// The socket.
+    /// The socket failed.
     #[error("{0}")]
     Io(#[from] std::io::Error),
     /// The encrypted link.
@@ -48,7 +50,7 @@ pub enum LaneError {
     /// What came is not what was agreed.
     #[error("{0}")]
     Odd(&'static str),
-    /// The kernel.
+    /// The kernel refused.
     #[error(transparent)]
     Os(#[from] os::Error),
 }
@@ -79,7 +81,7 @@ struct Way {
 /// A way to another room.
 #[derive(Clone)]
 pub struct Out {
-    /// To it.
+    /// The link to the other room.
     pub link: Arc<Sender>,
     socket: Arc<TcpStream>,
     /// From it, until somebody listens.
@@ -120,7 +122,8 @@ impl Lanes {
         self.ways().out.get(&pid).and_then(|way| way.out.clone())
     }
 
-    /// This of its memory has gone by the way with this ticket. Nobody wants to know if there is another by now.
+    /// This of its memory has gone by the way with this ticket. Nobody wants to know if there is
+    /// another by now.
     pub fn keep(&self, pid: i32, ticket: &Ticket, ahead: Ahead) {
         if let Some(way) = self.ways().out.get_mut(&pid).filter(|way| way.ticket == *ticket) {
             way.ahead = Some(ahead);
@@ -202,7 +205,8 @@ fn reach(room: &Shared, pid: i32, lane: &Lane) -> Result<Out, LaneError> {
     Ok(Out { link: Arc::new(link), socket: Arc::new(kept), back: Arc::new(Mutex::new(Some(back))) })
 }
 
-/// What the other room has of the process from an earlier stay: it says so when it lays its memory out.
+/// What the other room has of the process from an earlier stay: it says so when it lays its memory
+/// out.
 pub fn hear_stocked(way: &Out) -> Result<Stocked, BodyError> {
     let mut stocked = Stocked::default();
     hear(way, ANSWER_WITHIN, |wanted| match wanted {
@@ -225,7 +229,8 @@ fn broken(why: &str) -> BodyError {
     BodyError::Stays(format!("the way to the other room: {why}"))
 }
 
-/// Hears what the other room says until `take` says that this is all; it says nothing of what may not come.
+/// Hears what the other room says until `take` says that this is all; it says nothing of what may
+/// not come.
 fn hear(way: &Out, limit: Duration, mut take: impl FnMut(Wanted) -> Option<bool>) -> Result<(), BodyError> {
     let mut back = way.back.lock().unwrap_or_else(PoisonError::into_inner);
     let back = back.as_mut().ok_or_else(|| broken("it is in use"))?;

@@ -1,7 +1,8 @@
 //! What a thread is to do before its call returns, and that only the tracer can have it do.
 //!
-//! Descriptors that came with a message for a thread that was interrupted, or is to leave, or that are of a child that it made: they cannot be given through its listener.
-//! Rights that a call has changed at home.
+//! Descriptors that came with a message for a thread that was interrupted, or is to leave, or that
+//! are of a child that it made: they cannot be given through its listener. Rights that a call has
+//! changed at home.
 
 use os::ptrace::HostTid;
 use std::collections::HashMap;
@@ -25,7 +26,7 @@ pub enum Due {
 pub struct Descriptor {
     /// The open file.
     pub file: OwnedFd,
-    /// MSG_CMSG_CLOEXEC
+    /// Whether MSG_CMSG_CLOEXEC was given.
     pub close_on_exec: bool,
     /// Where its number goes in the thread's memory.
     pub number_at: u64,
@@ -38,7 +39,7 @@ pub struct Descriptor {
 pub struct Owed(Mutex<HashMap<HostTid, Vec<Due>>>);
 
 impl Owed {
-    /// Adds something.
+    /// Adds what is due to a thread.
     pub fn add(&self, host: HostTid, due: Due) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(host).or_default().push(due);
     }

@@ -1,5 +1,6 @@
-//! Bodies that run here, and whose pages follow. A thread of its own, which waits for nobody: whoever touches a page that is not here yet waits for it, and that may be the
-//! tracer, for which the thread of [`crate::warden::receiver`] waits.
+//! Bodies that run here, and whose pages follow. A thread of its own, which waits for nobody:
+//! whoever touches a page that is not here yet waits for it, and that may be the tracer, for which
+//! the thread of [`crate::warden::receiver`] waits.
 
 use super::receiver::Item;
 use super::shared::Shared;
@@ -18,7 +19,7 @@ use wire::{Kind, ToHome};
 /// Who has the pages.
 #[derive(Clone)]
 pub enum Source {
-    /// Home.
+    /// The pages come from home.
     Home,
     /// Another room, at the other end of this.
     Room(Arc<Link>),
@@ -78,25 +79,25 @@ impl Source {
 pub enum Followed {
     /// One is about to run.
     Begins {
-        /// It.
+        /// PID of the process, at home.
         pid: i32,
         /// Who sends them.
         loan: u32,
-        /// They.
+        /// The source of the pages.
         source: Source,
         /// Brings its pages.
         pager: Arc<Pager>,
     },
     /// A frame of pages.
     Pushed {
-        /// Its body.
+        /// The body of the message.
         body: Body,
         /// Who sends it.
         source: Source,
     },
     /// A frame of runs that do not follow after all.
     Vacant {
-        /// Its body.
+        /// The body of the message.
         body: Vec<u8>,
         /// Who sends it.
         source: Source,
@@ -105,18 +106,18 @@ pub enum Followed {
     Ended,
     /// Nothing of this process is missing any more.
     Complete {
-        /// It.
+        /// PID of the process, at home.
         pid: i32,
         /// Who has sent them.
         loan: u32,
     },
     /// What is missing of this process will not come.
     Broken {
-        /// It.
+        /// PID of the process, at home.
         pid: i32,
         /// Who had it.
         source: Source,
-        /// In words.
+        /// What happened, in words.
         why: String,
     },
 }
@@ -210,7 +211,8 @@ fn make_huge(room: &Shared, pid: i32, wanted: &[Range]) {
     }
 }
 
-/// Has the pages of a body brought that are not here yet. `huge`: of these, what shall be huge pages.
+/// Has the pages of a body brought that are not here yet. `huge`: of these, what shall be huge
+/// pages.
 pub fn start(
     room: &Arc<Shared>,
     pid: i32,

@@ -1,8 +1,11 @@
-//! Rooms whose kernel offers its guests other code than home's (vdso(7)), or code that reads a wrong wall clock. What a program has found there it keeps, as addresses, so
-//! a process could neither leave such a room nor come to it. So:
+//! Rooms whose kernel offers its guests other code than home's (vdso(7)), or code that reads a
+//! wrong wall clock. What a program has found there it keeps, as addresses, so a process could
+//! neither leave such a room nor come to it. So:
 //!
-//! - A program that begins there does not find the code at all: it makes the calls instead, as everywhere where a kernel has none.
-//! - A process that comes finds at the old address a copy of home's code of which each function makes its call. The copy goes when it leaves.
+//! - A program that begins there does not find the code at all: it makes the calls instead, as
+//!   everywhere where a kernel has none.
+//! - A process that comes finds at the old address a copy of home's code of which each function
+//!   makes its call. The copy goes when it leaves.
 
 use super::guests::Guest;
 use body::BodyError;
@@ -49,8 +52,9 @@ impl Strange {
         Strange { copy, functions: beginnings }
     }
 
-    /// Stopped threads that are in a function of the copy go on outside, or from the function's beginning, which is home's wherever they go. No call is made meanwhile: it would
-    /// not be filtered, and read this machine's clock.
+    /// Stopped threads that are in a function of the copy go on outside, or from the function's
+    /// beginning, which is home's wherever they go. No call is made meanwhile: it would not be
+    /// filtered, and read this machine's clock.
     pub fn leave(&self, threads: &mut [Stopped], host: HostTid, home: Vdso) -> Result<(), BodyError> {
         let memory = Memory::of(host.0)?;
         for thread in threads {
@@ -79,7 +83,8 @@ impl Strange {
             return Some(outside);
         }
         if interrupted {
-            // The call has taken its fourth argument (rcx), so that it cannot be called anew; this result it may have.
+            // The call has taken its fourth argument (rcx), so that it cannot be called anew; this
+            // result it may have.
             outside.rax = -i64::from(libc::EINTR) as u64;
         }
         (outside.rip, outside.rsp) = (word(registers.rsp)?, registers.rsp + 8);
@@ -93,7 +98,8 @@ impl Strange {
     }
 }
 
-/// The image as it is laid out here: the kernel's own code at `free`, for tern's sake, and room for the copy where home's was, if the process used that.
+/// The image as it is laid out here: the kernel's own code at `free`, for tern's sake, and room for
+/// the copy where home's was, if the process used that.
 pub fn laid_out(image: &Image, free: u64) -> Image {
     let mut here = image.clone();
     here.process.vdso = own_layout(free);
@@ -131,14 +137,16 @@ fn is_kernels(name: &[u8]) -> bool {
     name == VDSO || name == b"[vvar]" || name == b"[vvar_vclock]"
 }
 
-/// The areas of a process that came, as they would be at home: what is the kernel's here is not there, and the copy is the kernel's.
+/// The areas of a process that came, as they would be at home: what is the kernel's here is not
+/// there, and the copy is the kernel's.
 pub fn as_at_home(areas: &mut Vec<areas::Area>, guest: Option<&Guest>) {
     areas.retain(|a| !is_kernels(&a.name));
     let Some(home) = guest.and_then(|g| g.vdso) else { return };
     areas.iter_mut().filter(|a| (a.start, a.end) == (home.code, home.end)).for_each(|a| a.name = VDSO.to_vec());
 }
 
-/// Hides the kernel's code from a program that has just begun (`AT_SYSINFO_EHDR` of its auxiliary vector, getauxval(3)).
+/// Hides the kernel's code from a program that has just begun (`AT_SYSINFO_EHDR` of its auxiliary
+/// vector, getauxval(3)).
 pub fn hide(stopped: &Stopped) -> Result<(), TraceError> {
     let host = stopped.tid();
     let (Ok(Some(start)), Ok(memory)) = (os::process::vdso(host.0), Memory::of(host.0)) else { return Ok(()) };

@@ -1,6 +1,7 @@
 //! A warden that believes its home nothing: for fuzz targets and tests.
 //!
-//! The guest is this very process, with memory set apart for it; what lies around that must stay as it is.
+//! The guest is this very process, with memory set apart for it; what lies around that must stay as
+//! it is.
 
 use super::after::{self, After, Made};
 use super::calls::sysv::Then;

@@ -1,4 +1,5 @@
-//! Calls that only home can serve: the process is brought home, where its call is made again. If it cannot come, the call fails as its row says.
+//! Calls that only home can serve: the process is brought home, where its call is made again. If it
+//! cannot come, the call fails as its row says.
 
 use super::guests::Waiting;
 use super::shared::Shared;
@@ -34,7 +35,7 @@ impl GoingHome {
 pub struct HomeCall {
     /// The thread that waits in it.
     pub waiting: Waiting,
-    /// System-call number.
+    /// The number of the system call.
     pub nr: u32,
     /// What the call returns if the process cannot go.
     pub errno: i32,

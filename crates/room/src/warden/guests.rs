@@ -14,9 +14,9 @@ use wire::message::{Descriptor, Place, StandinId};
 /// A thread of a guest, by the home's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Who {
-    /// Process.
+    /// PID of the process.
     pub pid: i32,
-    /// Thread.
+    /// TID of the thread.
     pub tid: i32,
 }
 
@@ -27,7 +27,8 @@ pub struct Guest {
     pub numbers: HashMap<StandinId, i32>,
     /// Stand-ins that it was placed with and that may stand for terminals.
     pub terminals: HashSet<StandinId>,
-    /// Connections that its deputy accepted for calls that were interrupted: the next call on the same listener gets them.
+    /// Connections that its deputy accepted for calls that were interrupted: the next call on the
+    /// same listener gets them.
     pub unclaimed: HashMap<StandinId, VecDeque<Arc<Accepted>>>,
     /// Signals that it ignores (bit n-1 for signal n).
     pub ignored: u64,
@@ -35,7 +36,8 @@ pub struct Guest {
     pub child_flags: u64,
     /// It has a descriptor that signals are read from.
     pub reads_signals: bool,
-    /// Numbers under which it has stand-ins from the beginning, in the order in which they should look as at home.
+    /// Numbers under which it has stand-ins from the beginning, in the order in which they should
+    /// look as at home.
     pub began_with: Vec<i32>,
     /// Descriptors whose attributes it asks home for (`tracer/fstat_filters.rs`).
     pub shown: HashSet<i32>,
@@ -51,7 +53,8 @@ pub struct Guest {
     pub runs: bool,
     /// It has asked to be traced by its parent.
     pub traced: ToBeTraced,
-    /// It, or who made it, has run elsewhere, or home wants so: it sees home's numbers of file systems (`device_numbers.rs`).
+    /// It, or who made it, has run elsewhere, or home wants so: it sees home's numbers of file
+    /// systems (`device_numbers.rs`).
     pub has_moved: bool,
     /// Numbers of shared memory of home's (System V) that it has got by a key.
     pub memory_of_home: HashSet<i32>,
@@ -93,8 +96,9 @@ impl LockedMemory {
     }
 }
 
-/// A child of vfork(2) that asks to be traced (PTRACE_TRACEME), which it can be at home alone, and cannot go there before it executes a program: a shell first, by which it goes home, and
-/// is traced when it executes that program there.
+/// A child of vfork(2) that asks to be traced (PTRACE_TRACEME), which it can be at home alone, and
+/// cannot go there before it executes a program: a shell first, by which it goes home, and is
+/// traced when it executes that program there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ToBeTraced {
     /// It has not.
@@ -118,7 +122,7 @@ fn in_order(descriptors: &[Descriptor]) -> Vec<i32> {
 /// A new descriptor at home, with its open file in the room.
 #[derive(Debug)]
 pub struct Accepted {
-    /// Its stand-in.
+    /// The stand-in in stock.
     pub spare: Spare,
     /// What the call wrote.
     pub out: Vec<u8>,
@@ -277,7 +281,7 @@ impl Guests {
 /// A guest's call that waits at a listener for its answer.
 #[derive(Clone, Debug)]
 pub struct Waiting {
-    /// The listener.
+    /// The listener of its filter.
     pub listener: Arc<OwnedFd>,
     /// The call's name there.
     pub id: u64,

@@ -145,8 +145,9 @@ fn set_flags(room: &Shared, pid: i32, flags: &[(i32, i32)]) {
     }
 }
 
-/// Memory that a call wrote is put into the guest's by a thread of its own ([`serve_memory`]): touching a guest's page may need a file from home, whose answer
-/// the receiving thread must be free to take.
+/// Memory that a call wrote is put into the guest's by a thread of its own ([`serve_memory`]):
+/// touching a guest's page may need a file from home, whose answer the receiving thread must be
+/// free to take.
 fn returned(room: &Shared, id: CallId, result: i64, out: Vec<u8>) {
     let result = believable(result);
     match room.ledger.end_told(id, result, &out).filter(|child| room.guests().get(*child).is_some()) {
@@ -188,16 +189,18 @@ pub const ERESTARTNOINTR: i64 = -513;
 /// Comes with a signal, which the program gets before the result.
 const EPIPE: i64 = -(libc::EPIPE as i64);
 
-/// A call that consumes something has this result once: what it got, did, or an error that its socket had kept for it (ECONNRESET, EINPROGRESS; with EPIPE
-/// comes a signal, which the program gets before). One for which there was nothing has the same again.
+/// A call that consumes something has this result once: what it got, did, or an error that its
+/// socket had kept for it (ECONNRESET, EINPROGRESS; with EPIPE comes a signal, which the program
+/// gets before). One for which there was nothing has the same again.
 fn is_told_once(result: i64) -> bool {
     ![libc::EAGAIN, libc::EINTR].contains(&(-result as i32))
 }
 
 /// A call of a guest is over.
 ///
-/// A listener's answer can get lost although the kernel took it, when a signal wakes the caller at that moment (seccomp_do_user_notification): the call is made
-/// again. Where that would do harm, the tracer gives the result.
+/// A listener's answer can get lost although the kernel took it, when a signal wakes the caller at
+/// that moment (seccomp_do_user_notification): the call is made again. Where that would do harm,
+/// the tracer gives the result.
 pub fn finish(room: &Shared, id: CallId, result: i64, out: &[u8]) {
     room.answered(id, |pending| {
         match pending {
@@ -233,7 +236,8 @@ pub fn finish(room: &Shared, id: CallId, result: i64, out: &[u8]) {
             Pending::Standin(asked) if result == EPIPE => room.orders.give(Order::Finish { asked, result }),
             Pending::Standin(asked) => room.standins.finish(asked, result, out),
             Pending::Birth { host } => room.orders.give(Order::Reserved { host, result }),
-            // The hosting kernel's part is still to be done: the call is made again, as a whole (what home has set it sets to the same once more).
+            // The hosting kernel's part is still to be done: the call is made again, as a whole
+            // (what home has set it sets to the same once more).
             Pending::Held { after, .. } if after.goes_on_here(result) => {
                 room.orders.give(Order::Ended { id, result: ERESTARTNOINTR });
             }

@@ -2,8 +2,9 @@
 
 use os::ptrace::HostTid;
 
-/// Whether a guest's descriptor is of a file in one of home's file systems, but not /proc. (The mounts
-/// tell the warden no more of them than what they are: their type is for the room's users to ask.)
+/// Whether a guest's descriptor is of a file in one of home's file systems, but not /proc. (The
+/// mounts tell the warden no more of them than what they are: their type is for the room's users to
+/// ask.)
 pub fn is_in_home_file_system(host: HostTid, fd: i32) -> bool {
     const FUSE_SUPER_MAGIC: i64 = 0x6573_5546; // linux/magic.h
     let link = os::process::link(host.0, &format!("fd/{fd}"));

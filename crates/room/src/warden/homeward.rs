@@ -1,5 +1,6 @@
-//! The memory of a body that will go home goes there while it runs; what it has written since goes when it stands still ([`super::tracer`]). Only what is the body's alone and comes
-//! from no file: what that needs is laid out in its deputy before the deputy is stopped, too.
+//! The memory of a body that will go home goes there while it runs; what it has written since goes
+//! when it stands still ([`super::tracer`]). Only what is the body's alone and comes from no file:
+//! what that needs is laid out in its deputy before the deputy is stopped, too.
 
 use super::ahead::{Watch, await_uffd};
 use super::describe_guest;
@@ -34,7 +35,8 @@ impl Homeward {
         self.all().insert(pid, (ticket, None));
     }
 
-    /// Opens the window of a try, unless that has been called off already. In the tracer's thread: there an earlier one is closed.
+    /// Opens the window of a try, unless that has been called off already. In the tracer's thread:
+    /// there an earlier one is closed.
     pub fn open(&self, windows: &Windows, pid: i32, ticket: &Ticket) {
         let all = self.all();
         if all.get(&pid).is_some_and(|(of, _)| of == ticket) {
@@ -141,7 +143,8 @@ fn in_place(room: &Shared, pid: i32) -> Result<(), BodyError> {
     }
 }
 
-/// Areas that can be laid out beside what its deputy has: anonymous, private, not locked, without protection keys.
+/// Areas that can be laid out beside what its deputy has: anonymous, private, not locked, without
+/// protection keys.
 fn areas(room: &Shared, pid: i32, host: HostTid, taken: &[(u64, u64)]) -> Result<Vec<Area>, BodyError> {
     let mut areas = os::areas::read_with_flags(host.0)?;
     describe_guest::as_at_home(room, pid, &mut areas);

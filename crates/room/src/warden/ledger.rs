@@ -1,11 +1,13 @@
-//! What bodies used that ended here. Home's kernel counts their deputies, which used next to nothing: what those who wait for them are told is completed here.
+//! What bodies used that ended here. Home's kernel counts their deputies, which used next to
+//! nothing: what those who wait for them are told is completed here.
 
 use crate::usage::Usage;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use wire::message::{Call, CallId};
 
-/// The most ended processes that are remembered: those whose parents do not wait for them are forgotten in time.
+/// The most ended processes that are remembered: those whose parents do not wait for them are
+/// forgotten in time.
 const ENDED_MAX: usize = 4096;
 /// CLOCKS_PER_SEC of the kernel's interface (USER_HZ) is 100.
 const US_PER_TICK: u64 = 10_000;
@@ -34,9 +36,9 @@ struct Asked {
 
 #[derive(Clone, Copy, Debug)]
 enum What {
-    /// wait4, waitid.
+    /// The call is wait4 or waitid.
     Wait(Wait),
-    /// getrusage(RUSAGE_CHILDREN).
+    /// The call is getrusage(RUSAGE_CHILDREN).
     Children,
     /// times(2): what the process itself used, ticks.
     Times { user: u64, system: u64 },
@@ -133,7 +135,8 @@ impl Ledger {
         }
     }
 
-    /// `pid` makes this call at home: its result may have to be completed. `own_ticks` says what the process used.
+    /// `pid` makes this call at home: its result may have to be completed. `own_ticks` says what
+    /// the process used.
     pub fn asked(&self, id: CallId, pid: i32, call: &Call, own_ticks: impl FnOnce() -> (u64, u64)) {
         if let Some(what) = What::of(call, own_ticks) {
             self.lock().calls.insert(id, Asked { pid, what });

@@ -1,12 +1,14 @@
-//! Open files of home's that have a lock of their own (flock(2), F_OFD_SETLK): a body that goes home takes them along as they are open there, for opened anew they would be locked by nobody.
+//! Open files of home's that have a lock of their own (flock(2), F_OFD_SETLK): a body that goes
+//! home takes them along as they are open there, for opened anew they would be locked by nobody.
 //!
-//! Which of a body's descriptors they are only the kernel knows. Its stopped thread is made to have a file synced: the request says which one that is, and goes no further.
+//! Which of a body's descriptors they are only the kernel knows. Its stopped thread is made to have
+//! a file synced: the request says which one that is, and goes no further.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use wire::message::OpenAtHome;
 
-/// They.
+/// The locks that are held.
 #[derive(Debug, Default)]
 pub struct Locked {
     known: Mutex<Known>,

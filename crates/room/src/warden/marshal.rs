@@ -1,5 +1,5 @@
-//! A call of class `home` and its memory, from the guest to the wire and back. Reads guest memory through a function, so that it can be tested
-//! without a guest.
+//! A call of class `home` and its memory, from the guest to the wire and back. Reads guest memory
+//! through a function, so that it can be tested without a guest.
 
 use systable::{Arg, Len};
 use wire::message::Call;
@@ -15,7 +15,7 @@ pub const PACKET_BYTES_MAX: usize = 128 << 10;
 pub struct Back {
     /// Offset in the bytes that came back.
     pub from: usize,
-    /// How many.
+    /// How many are wanted.
     pub bytes: usize,
     /// Address in the guest.
     pub to: u64,
@@ -93,7 +93,8 @@ fn length(len: Len, args: &[u64; 6]) -> Option<usize> {
     }
 }
 
-/// The size of a buffer that is in memory itself. What is more than any such buffer holds is cut: the kernel fills no more.
+/// The size of a buffer that is in memory itself. What is more than any such buffer holds is cut:
+/// the kernel fills no more.
 fn pointed(address: u64, read: &mut impl FnMut(u64, &mut [u8]) -> Result<(), i32>) -> Result<usize, Unable> {
     const LARGEST: i32 = 32 << 10;
     let mut size = [0; 4];

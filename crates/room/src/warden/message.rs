@@ -1,6 +1,8 @@
-//! Messages of sockets: `struct msghdr` (recvmsg(2)) gathered from a guest's memory, and scattered into it.
+//! Messages of sockets: `struct msghdr` (recvmsg(2)) gathered from a guest's memory, and scattered
+//! into it.
 //!
-//! In a call's data: msghdr (56 bytes), one iovec (16), then name, control, payload. Several buffers of the guest's are one at home.
+//! In a call's data: msghdr (56 bytes), one iovec (16), then name, control, payload. Several
+//! buffers of the guest's are one at home.
 
 mod control;
 mod incoming;
@@ -37,15 +39,15 @@ const NAME_BYTES_MAX: usize = 128;
 const CONTROL_BYTES_MAX: usize = 16 << 10;
 /// Most payload of one packet: what remains beside the rest.
 const PAYLOAD_BYTES_MAX: usize = PACKET_BYTES_MAX - NAME_AT - NAME_BYTES_MAX - CONTROL_BYTES_MAX - 64;
-/// UIO_MAXIOV
+/// The most buffers of a call (UIO_MAXIOV).
 const IOV_MAX: u64 = 1024;
 
 /// A piece of a guest's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Address.
+    /// The address in the memory of the guest.
     pub at: u64,
-    /// Bytes.
+    /// How much it was, bytes.
     pub bytes: u64,
 }
 
@@ -54,9 +56,9 @@ pub struct Piece {
 pub struct Header {
     /// Where it lies.
     pub at: u64,
-    /// The address.
+    /// The address of the interface.
     pub name: Piece,
-    /// The buffers.
+    /// The buffers of the message.
     pub pieces: Vec<Piece>,
     /// The control messages.
     pub control: Piece,
@@ -75,7 +77,7 @@ fn put(bytes: &mut [u8], at: usize, word: u64) {
 }
 
 impl Header {
-    /// Reads it.
+    /// Reads the header of a message.
     pub fn read(host: HostTid, at: u64) -> Result<Header, i32> {
         let mut raw = [0; HEADER_BYTES];
         guest_memory::read(host.0, at, &mut raw).map_err(|_| libc::EFAULT)?;

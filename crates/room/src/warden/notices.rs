@@ -18,7 +18,7 @@ pub struct Listeners {
 }
 
 impl Listeners {
-    /// None yet.
+    /// Begins without a listener.
     pub fn new() -> os::Result<Listeners> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| os::Error::new("making an epoll", e))?;
         Ok(Listeners { epoll, all: Mutex::default(), next: AtomicU64::new(0) })
@@ -86,7 +86,8 @@ pub fn serve(room: &Arc<Shared>, listeners: &Listeners) {
 mod tests {
     use super::*;
 
-    /// A call that nobody answers any more keeps its listener. That was told of again and again, for the life of the room.
+    /// A call that nobody answers any more keeps its listener. That was told of again and again,
+    /// for the life of the room.
     #[test]
     fn what_was_removed_is_not_told_of() {
         let listeners = Listeners::new().unwrap();

@@ -1,14 +1,15 @@
-//! What home has of guests who are about to come home, from before they left: it says so before it asks for them, and what is still the same is not sent.
+//! What home has of guests who are about to come home, from before they left: it says so before it
+//! asks for them, and what is still the same is not sent.
 
 use body::{Divided, PageHash, Run, Stocked};
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// By process.
+/// What home has, by process.
 #[derive(Debug, Default)]
 pub struct AtHome(Mutex<HashMap<i32, Has>>);
 
-/// Of one.
+/// What home has of one process.
 #[derive(Debug, Default)]
 struct Has {
     stocked: Stocked,

@@ -1,5 +1,7 @@
-//! The home's /proc. Its entries are the home's, looked at with the rights of the deputy of who asks; those of the processes that live here lead to
-//! the room's own process file system, which is mounted unseen, so that what is special about them (open files, memory, namespaces) is the kernel's.
+//! The home's /proc. Its entries are the home's, looked at with the rights of the deputy of who
+//! asks; those of the processes that live here lead to the room's own process file system, which is
+//! mounted unseen, so that what is special about them (open files, memory, namespaces) is the
+//! kernel's.
 
 mod killed;
 mod merge;
@@ -28,7 +30,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wire::ToHome;
 use wire::message::{CallId, DeviceName, DeviceNode, Look, StandinId};
 
-/// How long the kernel may believe what was said of a process: long enough for one look at it, too short to be noticed.
+/// How long the kernel may believe what was said of a process: long enough for one look at it, too
+/// short to be noticed.
 const VALID_NS: u32 = 20_000_000;
 /// Size of the link that is a descriptor (proc_fd_instantiate in fs/proc/fd.c).
 const DESCRIPTOR_SIZE: u64 = 64;
@@ -56,7 +59,8 @@ enum Step {
     Lookup(Vec<u8>),
     Attributes(u64),
     Text,
-    /// A file that stays at home is opened again: under the name that it has there, or, if it has none, by this link.
+    /// A file that stays at home is opened again: under the name that it has there, or, if it has
+    /// none, by this link.
     Again(String),
     List,
     Content,
@@ -124,7 +128,8 @@ impl Proc {
     }
 }
 
-/// Serves the device until the room is gone; one such thread is enough, for none of its answers waits.
+/// Serves the device until the room is gone; one such thread is enough, for none of its answers
+/// waits.
 pub fn serve(room: &Shared) {
     let mut buffer = vec![0; proto::MAX_REQUEST_BYTES];
     loop {
@@ -436,7 +441,8 @@ impl Asked<'_> {
         }
     }
 
-    /// Whoever follows the link comes to the very file; but what stays at home is to be opened anew there, with an offset of its own.
+    /// Whoever follows the link comes to the very file; but what stays at home is to be opened anew
+    /// there, with an offset of its own.
     fn follow(&self, pid: i32, fd: i32) -> Served {
         let link = format!("../../{HIDDEN}/{pid}/fd/{fd}");
         let host = self.host(pid)?;

@@ -1,5 +1,6 @@
-//! What is known of the readiness of stand-ins. Home tells every change of what is watched, and with every result the state after it, in one order; so what was
-//! told last holds, except where processes at home use the same open file: what they take is not told.
+//! What is known of the readiness of stand-ins. Home tells every change of what is watched, and
+//! with every result the state after it, in one order; so what was told last holds, except where
+//! processes at home use the same open file: what they take is not told.
 
 use super::spares::is_own;
 use std::collections::HashMap;
@@ -27,7 +28,8 @@ impl Readiness {
         self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Somebody polls for `events`, and waits if there is a handle: what is ready, or `None` if home must be asked.
+    /// Somebody polls for `events`, and waits if there is a handle: what is ready, or `None` if
+    /// home must be asked.
     pub fn polled(&self, standin: StandinId, events: u16, handle: Option<u64>) -> Option<u16> {
         let mut states = self.lock();
         let state = states.entry(standin).or_default();
@@ -44,7 +46,8 @@ impl Readiness {
         self.lock().entry(standin).or_default().known.is_none()
     }
 
-    /// Returns the readiness that home told last, with input that waits here; `None` if home has never told any.
+    /// Returns the readiness that home told last, with input that waits here; `None` if home has
+    /// never told any.
     pub fn known(&self, standin: StandinId) -> Option<u16> {
         let states = self.lock();
         let state = states.get(&standin)?;
@@ -59,7 +62,8 @@ impl Readiness {
         state.handle.filter(|_| any)
     }
 
-    /// Home says so because something happened: whom to wake. Somebody may wait for the event itself (EPOLLET), so also if the bits are the same.
+    /// Home says so because something happened: whom to wake. Somebody may wait for the event
+    /// itself (EPOLLET), so also if the bits are the same.
     pub fn changed(&self, standin: StandinId, events: u16) -> Option<u64> {
         let mut states = self.lock();
         let state = states.get_mut(&standin)?;

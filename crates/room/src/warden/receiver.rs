@@ -1,5 +1,7 @@
-//! Processes on their way in: parts of images and pages, in the order in which home or another room sent them. A thread of its own, for writing a page may need a file from home;
-//! and one more, which writes them, for whoever waits for such a file must not have the device through which it comes ([`os::apart`]).
+//! Processes on their way in: parts of images and pages, in the order in which home or another room
+//! sent them. A thread of its own, for writing a page may need a file from home; and one more,
+//! which writes them, for whoever waits for such a file must not have the device through which it
+//! comes ([`os::apart`]).
 
 use super::following::{self, Followed, Source};
 use super::shared::Shared;
@@ -19,7 +21,7 @@ use strategy::Ranges;
 use wire::ToHome;
 use wire::page_frames::{STOCKED_PAGES, WINDOW_BYTES};
 
-/// What came.
+/// What came for a process.
 #[derive(Debug)]
 pub enum Item {
     /// The body of an image's frame.
@@ -34,7 +36,7 @@ pub enum Item {
     Later(Vec<u8>),
     /// Everything of this process was sent, but what follows.
     Rebuild {
-        /// It.
+        /// PID of the process, at home.
         pid: i32,
         /// Pages that are not there any more.
         gone: Vec<body::Run>,
@@ -47,7 +49,7 @@ pub enum Item {
     },
     /// The memory of this process is to be laid out: pages come while it still runs.
     LayOut {
-        /// It.
+        /// PID of the process, at home.
         pid: i32,
         /// Who sends them and wants to know what is here of it already, if anybody does.
         stocked: Option<Source>,
@@ -56,14 +58,14 @@ pub enum Item {
     Await(Source),
     /// What was to come of this process over a way of its own does not.
     Lost {
-        /// It.
+        /// PID of the process, at home.
         pid: i32,
-        /// In words.
+        /// What happened, in words.
         why: String,
     },
     /// It will not come, or was killed.
     Forget {
-        /// It.
+        /// PID of the process, at home.
         pid: i32,
     },
 }
@@ -121,7 +123,8 @@ impl Cargo {
         let _ = self.to.send(item);
     }
 
-    /// Waits while too much lies here. Home does not send more than it may, but other rooms send as fast as they can.
+    /// Waits while too much lies here. Home does not send more than it may, but other rooms send as
+    /// fast as they can.
     pub fn make_way(&self) {
         let full = |waiting: &mut usize| *waiting as u64 > WINDOW_BYTES;
         drop(self.taken.wait_while(self.waiting(), full).unwrap_or_else(PoisonError::into_inner));
@@ -160,11 +163,13 @@ struct Incoming {
     leftover: Option<Leftover>,
 }
 
-/// Pages that are in place, which home is told of when there is time: what it waits for comes first.
+/// Pages that are in place, which home is told of when there is time: what it waits for comes
+/// first.
 #[derive(Default)]
 struct Untold(HashMap<i32, u64>);
 
-/// Else when nothing more has come for so long. At a stop the rest follows at once, and has the processors for itself.
+/// Else when nothing more has come for so long. At a stop the rest follows at once, and has the
+/// processors for itself.
 const TOLD_AFTER: Duration = Duration::from_micros(200);
 
 /// So much of what home may have under way it is told of at once.
@@ -280,7 +285,8 @@ impl Incoming {
         }
     }
 
-    /// Of an image that is whole the memory is laid out, or what was laid out for an earlier one is made to fit. What has failed once may lack pages that went ahead.
+    /// Of an image that is whole the memory is laid out, or what was laid out for an earlier one is
+    /// made to fit. What has failed once may lack pages that went ahead.
     fn map(&mut self, room: &Arc<Shared>, pid: i32) -> &Result<Laid, String> {
         let failed = matches!(self.mapped, Some(Err(_)));
         if !failed && (!self.bytes.is_empty() || self.mapped.is_none()) {
@@ -362,7 +368,8 @@ impl Incoming {
         }
     }
 
-    /// Who brings the pages that are not here yet. It is asked to from now on: rebuilding the body touches its memory.
+    /// Who brings the pages that are not here yet. It is asked to from now on: rebuilding the body
+    /// touches its memory.
     fn page_later(&mut self, room: &Arc<Shared>, pid: i32, loan: u32, source: Source) -> Result<(), String> {
         let later = std::mem::take(&mut self.later);
         if later.is_empty() {
@@ -395,7 +402,8 @@ impl Incoming {
         }
     }
 
-    /// The last image has just come, and all pages are in place: the tracer makes the layout fit, and goes on.
+    /// The last image has just come, and all pages are in place: the tracer makes the layout fit,
+    /// and goes on.
     fn finish_at_once(&mut self, room: &Arc<Shared>, pid: i32, gone: Vec<body::Run>) {
         match decode(pid, &std::mem::take(&mut self.bytes)) {
             Ok(image) if body::lie_within(&gone, &image.areas) => {
@@ -407,7 +415,8 @@ impl Incoming {
     }
 }
 
-/// All of these pages lie in anonymous memory, and none of them is a file's: to write them nobody waits for home.
+/// All of these pages lie in anonymous memory, and none of them is a file's: to write them nobody
+/// waits for home.
 fn are_anonymous(runs: &[body::Run], areas: &[image::Area]) -> bool {
     let anonymous: Vec<image::Area> =
         areas.iter().filter(|a| a.content == image::Content::Anonymous).copied().collect();

@@ -9,7 +9,8 @@ use os::ptrace::HostTid;
 use std::collections::{BTreeSet, HashSet};
 use std::os::unix::ffi::OsStrExt;
 
-/// All with whom this body shares memory, or somebody does with whom it does. Of those that run it need not be true.
+/// All with whom this body shares memory, or somebody does with whom it does. Of those that run it
+/// need not be true.
 pub fn of(room: &Shared, pid: i32) -> Result<BTreeSet<i32>, BodyError> {
     let (host, others) = {
         let guests = room.guests();
@@ -77,8 +78,10 @@ fn opened(room: &Shared, host: HostTid, home: &HomeFiles) -> HashSet<Shown> {
     os::process::descriptors(host.0).unwrap_or_default().into_iter().filter_map(shown).collect()
 }
 
-/// Who has the very memory of this body (vfork): its child, until that has a program of its own, or its parent, which waits for that and cannot be stopped meanwhile. A child that must go
-/// home takes a copy, as one of fork(2) has, and leaves behind what it would close by execve(2), for that is its parent's, too; its parent goes on.
+/// Who has the very memory of this body (vfork): its child, until that has a program of its own, or
+/// its parent, which waits for that and cannot be stopped meanwhile. A child that must go home
+/// takes a copy, as one of fork(2) has, and leaves behind what it would close by execve(2), for
+/// that is its parent's, too; its parent goes on.
 pub fn begetter(room: &Shared, pid: i32) -> Option<i32> {
     let all: Vec<(i32, HostTid)> = {
         let guests = room.guests();

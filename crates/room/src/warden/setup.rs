@@ -76,7 +76,8 @@ pub fn run(args: &WardenArgs) -> Result<(), WardenError> {
             return Err(e);
         }
     }
-    // The first thread to end, ends the room: the kernel kills the guests with their tracer, and the group is empty soon.
+    // The first thread to end, ends the room: the kernel kills the guests with their tracer, and
+    // the group is empty soon.
     let why: &str = ended.recv().unwrap_or("all threads ended");
     tracing::info!("room ends: {why}");
     if why == PORTER_ENDED {
@@ -115,17 +116,17 @@ fn send(uplink: &link::Sender, message: &ToHome) -> Result<(), WardenError> {
     Ok(uplink.send(Kind::Message, 0, 0, &[&bytes])?)
 }
 
-/// Readings of which the best counts, at least;
+/// The fewest readings of a clock, of which the best counts.
 const CLOCK_READINGS: usize = 8;
-/// at most,
+/// The most readings of a clock.
 const CLOCK_READINGS_MAX: usize = 40;
 /// as long as the best was later than the link explains by so much, nanoseconds,
 const LATE_NS: i64 = 2_000_000;
 /// and for so long.
 const CLOCK_WITHIN_NS: i64 = 1_000_000_000;
 
-/// Monotonic and boot-time clocks of both ends at one moment. What they are wrong by, a process sees as a step of its clock when it is moved: backwards, if that
-/// is more than it stood still.
+/// Monotonic and boot-time clocks of both ends at one moment. What they are wrong by, a process
+/// sees as a step of its clock when it is moved: backwards, if that is more than it stood still.
 struct Clocks {
     home_ns: (i64, i64),
     here_ns: (i64, i64),
@@ -200,7 +201,8 @@ fn opened(downlink: &mut Receiver) -> Result<Home, WardenError> {
 
 type Forked = (HostTid, Channels, Vec<i32>, Vec<OwnedFd>);
 
-/// The kernel mounts a FUSE connection only in the user namespace in which its device was opened, so the porter opens them, and the warden takes duplicates.
+/// The kernel mounts a FUSE connection only in the user namespace in which its device was opened,
+/// so the porter opens them, and the warden takes duplicates.
 fn fork_porter(devices: usize, ids: &IdRange) -> Result<Forked, WardenError> {
     let (commands, their_commands) = os::socket::pair()?;
     let (notices, their_notices) = os::socket::pair()?;

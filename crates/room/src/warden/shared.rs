@@ -90,13 +90,15 @@ pub struct Shared {
 pub enum Pending {
     /// Answer a guest's call that waits at its listener.
     Notified {
-        /// Where.
+        /// The path that is looked at.
         waiting: Waiting,
         /// What follows from the result.
         after: After,
-        /// The call consumes something (a child's end, a signal sent): its result must not get lost.
+        /// The call consumes something (a child's end, a signal sent): its result must not get
+        /// lost.
         exact: bool,
-        /// Home has been asked. Before that it must not be told that the caller was interrupted: it would not know of what.
+        /// Home has been asked. Before that it must not be told that the caller was interrupted: it
+        /// would not know of what.
         asked: bool,
     },
     /// Nothing: no guest waits for it.
@@ -107,7 +109,7 @@ pub enum Pending {
     Proc {
         /// The process that asks; 0 for none.
         pid: i32,
-        /// The request.
+        /// The request that is answered.
         unique: u64,
     },
     /// The number of something new that the tracer waits for.
@@ -119,12 +121,13 @@ pub enum Pending {
     Missed {
         /// Where it was asked.
         waiting: Waiting,
-        /// The result.
+        /// The result of the call.
         result: i64,
     },
-    /// The caller was interrupted at its listener, and is held by the tracer until it is known whether the call was made.
+    /// The caller was interrupted at its listener, and is held by the tracer until it is known
+    /// whether the call was made.
     Held {
-        /// The thread.
+        /// TID of the thread on this node.
         host: HostTid,
         /// What follows from the result.
         after: After,
@@ -136,15 +139,16 @@ pub enum Pending {
 /// The result of a call that a guest's memory or descriptors are to have part of.
 #[derive(Debug)]
 pub struct Written {
-    /// The call.
+    /// The id of the call.
     pub id: CallId,
-    /// Its result.
+    /// The result of the call.
     pub result: i64,
     /// The bytes that it wrote.
     pub out: Vec<u8>,
 }
 
-/// Inode numbers of the FIFOs that were opened by name; of which file systems, is not said, so that others may have the same.
+/// Inode numbers of the FIFOs that were opened by name; of which file systems, is not said, so that
+/// others may have the same.
 #[derive(Debug, Default)]
 pub struct Fifos(Mutex<HashSet<u64>>);
 
@@ -203,7 +207,7 @@ pub enum Interrupted {
     NotHome,
     /// Home is running it, or is about to be asked.
     Running {
-        /// The call.
+        /// The id of the call.
         id: CallId,
         /// It was asked, and is to be told.
         asked: bool,
@@ -277,7 +281,8 @@ impl Shared {
         lock(&self.pending)
     }
 
-    /// What follows from the result of a call, and whose it is; still waiting at its listener there, unless it was interrupted.
+    /// What follows from the result of a call, and whose it is; still waiting at its listener
+    /// there, unless it was interrupted.
     pub fn after(&self, id: CallId) -> Option<(HostTid, Option<Waiting>, After)> {
         match lock(&self.pending).get(&id)? {
             Pending::Notified { waiting, after, .. } => Some((waiting.host_tid, Some(waiting.clone()), after.clone())),
@@ -286,7 +291,8 @@ impl Shared {
         }
     }
 
-    /// Does with what was expected under a number as `go_on` says: it is expected under the new number that it gets. Nobody sees the moment between.
+    /// Does with what was expected under a number as `go_on` says: it is expected under the new
+    /// number that it gets. Nobody sees the moment between.
     pub fn expect_more(&self, id: CallId, go_on: impl FnOnce(&mut Pending) -> bool) -> Option<CallId> {
         let mut pending = lock(&self.pending);
         let mut found = pending.remove(&id)?;
@@ -333,7 +339,8 @@ impl Shared {
         id
     }
 
-    /// Does what the answer with this number is for. What `finish` gives back is kept under the number: nobody sees the moment between.
+    /// Does what the answer with this number is for. What `finish` gives back is kept under the
+    /// number: nobody sees the moment between.
     pub fn answered(&self, id: CallId, finish: impl FnOnce(Pending) -> Option<Pending>) {
         let mut pending = lock(&self.pending);
         match pending.remove(&id) {
@@ -350,7 +357,8 @@ impl Shared {
         }
     }
 
-    /// Asks home for a guest's call that is expected, and cancels it at once if the guest was interrupted meanwhile.
+    /// Asks home for a guest's call that is expected, and cancels it at once if the guest was
+    /// interrupted meanwhile.
     pub fn ask(&self, id: CallId, who: Who, call: Call) {
         self.tell(&ToHome::Call { id, pid: who.pid, tid: who.tid, call });
         let interrupted = match lock(&self.pending).get_mut(&id) {
@@ -381,15 +389,17 @@ impl Shared {
         pending.retain(|_, p| !matches!(p, Pending::Held { host, .. } | Pending::Missed { waiting: Waiting { host_tid: host, .. }, .. } if *host == ended));
     }
 
-    /// Has the home run `call` in the deputy thread of `who`, which blocks these stops of job control meanwhile.
+    /// Has the home run `call` in the deputy thread of `who`, which blocks these stops of job
+    /// control meanwhile.
     pub fn call_home(&self, who: Who, call: Call, pending: Pending) -> CallId {
         let id = self.expect(pending);
         self.tell(&ToHome::Call { id, pid: who.pid, tid: who.tid, call });
         id
     }
 
-    /// Nobody at home will answer what this process has asked: its deputy is gone, and it is killed. A thread that waits for a stand-in ends only
-    /// when it is answered (request_wait_answer in fs/fuse/dev.c).
+    /// Nobody at home will answer what this process has asked: its deputy is gone, and it is
+    /// killed. A thread that waits for a stand-in ends only when it is answered
+    /// (request_wait_answer in fs/fuse/dev.c).
     pub fn abandon(&self, pid: i32) {
         self.going_home.forget(pid);
         let threads = self.guests().threads_of(pid);
@@ -412,7 +422,8 @@ impl Shared {
         }
     }
 
-    /// The number of the request that the kernel knows as `unique`, and the thread that waits for it.
+    /// The number of the request that the kernel knows as `unique`, and the thread that waits for
+    /// it.
     pub fn asked_by(&self, unique: u64) -> Option<(CallId, Option<HostTid>)> {
         lock(&self.pending).iter().find_map(|(id, pending)| match pending {
             Pending::Standin(asked) if asked.unique == unique => Some((*id, asked.host)),
@@ -420,7 +431,8 @@ impl Shared {
         })
     }
 
-    /// A guest's call at a listener was interrupted: if home has answered it, the result; if home is running it, its answer goes to the tracer from now on.
+    /// A guest's call at a listener was interrupted: if home has answered it, the result; if home
+    /// is running it, its answer goes to the tracer from now on.
     pub fn hold(&self, caller: HostTid) -> Interrupted {
         let mut pending = lock(&self.pending);
         let of_caller = |p: &Pending| match p {
@@ -440,8 +452,10 @@ impl Shared {
         }
     }
 
-    /// Whether home runs this call already, or has answered it: a signal to the process had woken its thread, and another took it. Then nobody sees the thread stop before the
-    /// kernel has it make the call again (recalc_sigpending), and what becomes of the first is the second's result.
+    /// Whether home runs this call already, or has answered it: a signal to the process had woken
+    /// its thread, and another took it. Then nobody sees the thread stop before the kernel has it
+    /// make the call again (recalc_sigpending), and what becomes of the first is the second's
+    /// result.
     pub fn is_answered_already(&self, again: &Waiting) -> bool {
         lock(&self.pending).values_mut().any(|pending| match pending {
             Pending::Notified { waiting, .. } if again.is_again(waiting) => {

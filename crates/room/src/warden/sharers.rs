@@ -25,11 +25,11 @@ const CONTENT_BYTES_MAX: usize = 512 << 10;
 /// A descriptor of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Whose.
+    /// PID of the process, at home.
     pub pid: i32,
     /// Its first thread here.
     pub host: HostTid,
-    /// Its number.
+    /// The number that it has.
     pub fd: i32,
     /// Closed when another program is run.
     pub close_on_exec: bool,
@@ -39,15 +39,15 @@ pub struct Place {
 /// first.
 #[derive(Clone, Debug)]
 pub struct Held {
-    /// They.
+    /// The places that share it.
     pub places: Vec<Place>,
-    /// O_ flags.
+    /// The flags of open(2).
     pub flags: i32,
     /// What it is.
     pub what: What,
 }
 
-/// See [`Held`].
+/// One of the kinds of [`Held`].
 #[derive(Clone, Debug)]
 pub enum What {
     /// A file of home's, with its offset.
@@ -62,9 +62,9 @@ pub enum What {
 /// All of a body's.
 #[derive(Clone, Debug, Default)]
 pub struct Commons {
-    /// Open files.
+    /// The open files in common.
     pub files: Vec<Held>,
-    /// Pipes.
+    /// The pipes in common.
     pub pipes: Vec<CommonPipe>,
     /// Pairs of sockets.
     pub pairs: Vec<CommonPair>,

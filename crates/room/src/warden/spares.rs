@@ -1,5 +1,5 @@
-//! Open stand-ins in stock, for descriptors that home makes. The kernel lets only processes of the room open them (fuse_allow_current_process in
-//! fs/fuse/dir.c), so the porter does, in advance.
+//! Open stand-ins in stock, for descriptors that home makes. The kernel lets only processes of the
+//! room open them (fuse_allow_current_process in fs/fuse/dir.c), so the porter does, in advance.
 
 use crate::porter::{hear, tell};
 use std::collections::VecDeque;
@@ -14,7 +14,8 @@ const OWN: u32 = 1 << 31;
 const STOCK: usize = 32;
 /// So many of them for regular files, which seldom come to stay at home.
 const FILES_STOCK: usize = 8;
-/// How long a call waits for the porter, which answers in microseconds unless the machine is overloaded.
+/// How long a call waits for the porter, which answers in microseconds unless the machine is
+/// overloaded.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A stand-in made in the room: what it stands for is the guests' alone, unless they pass it on.
@@ -25,13 +26,13 @@ pub fn is_own(standin: StandinId) -> bool {
 /// An open stand-in.
 #[derive(Debug)]
 pub struct Spare {
-    /// Its number.
+    /// The number that it has.
     pub standin: StandinId,
     /// The open file.
     pub file: OwnedFd,
 }
 
-/// The stock.
+/// The stand-ins in stock.
 #[derive(Debug, Default)]
 pub struct Spares {
     stock: Mutex<Stock>,

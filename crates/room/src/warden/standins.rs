@@ -1,6 +1,8 @@
-//! Stand-ins: in the room an open file, at home a descriptor of the deputy. A file system of its own serves them, mounted nowhere.
+//! Stand-ins: in the room an open file, at home a descriptor of the deputy. A file system of its
+//! own serves them, mounted nowhere.
 //!
-//! Node 1 is the root; stand-in N is node N + 2, and so is its inode number, by which a guest's descriptor is recognised.
+//! Node 1 is the root; stand-in N is node N + 2, and so is its inode number, by which a guest's
+//! descriptor is recognised.
 
 pub mod files;
 mod locks;
@@ -43,7 +45,8 @@ pub struct Device {
     noticed: AtomicU64,
     /// How often each is open: a guest may open one again by its name in /proc.
     opens: Mutex<HashMap<StandinId, u32>>,
-    /// Sockets with a time limit: a call on one that a signal interrupts is over, whatever the handler's flags (sock_intr_errno in net/sock.h).
+    /// Sockets with a time limit: a call on one that a signal interrupts is over, whatever the
+    /// handler's flags (sock_intr_errno in net/sock.h).
     timed: Mutex<HashSet<StandinId>>,
     /// Held while a request is taken and served.
     serving: Mutex<()>,
@@ -58,7 +61,7 @@ pub struct Asked {
     pub pid: i32,
     /// Its thread, if a signal may interrupt that.
     pub host: Option<HostTid>,
-    /// The request.
+    /// The request that is answered.
     pub unique: u64,
     /// What it was.
     pub what: What,
@@ -67,9 +70,9 @@ pub struct Asked {
 /// Kind of request that home answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// READ
+    /// The request is READ.
     Read,
-    /// WRITE
+    /// The request is WRITE.
     Write,
     /// POLL of this stand-in.
     Poll(StandinId),
@@ -77,7 +80,7 @@ pub enum What {
     Watch(StandinId),
     /// A lock is set, or asked for.
     Lock {
-        /// Asked for.
+        /// Whether an answer is asked for.
         asks: bool,
     },
     /// About /dev: [`super::devices`] knows.
@@ -146,7 +149,8 @@ impl Device {
         if let Some(standin) = standin {
             *self.opens.lock().unwrap_or_else(PoisonError::into_inner).entry(standin).or_default() += 1;
         }
-        // NOFLUSH: this process holds some of these files, and could not die if its death had to wait for an answer of its own.
+        // NOFLUSH: this process holds some of these files, and could not die if its death had to
+        // wait for an answer of its own.
         let open_flags = DIRECT_IO | PARALLEL_DIRECT_WRITES | NOFLUSH;
         // What has no offset.
         let stream = if standin.is_some_and(StandinId::is_file) { 0 } else { STREAM };
@@ -231,7 +235,8 @@ impl Device {
         self.wake(self.readiness.unclaimed(standin, any));
     }
 
-    /// Waits until the requests that the kernel has sent are served: what a guest closed before its call is closed at home before it, too. None of them takes long.
+    /// Waits until the requests that the kernel has sent are served: what a guest closed before its
+    /// call is closed at home before it, too. None of them takes long.
     pub fn settle(&self) {
         let pending = || {
             let _serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner);
@@ -245,7 +250,8 @@ impl Device {
     }
 }
 
-/// Serves the device until the room is gone; one such thread is enough, for none of its answers waits.
+/// Serves the device until the room is gone; one such thread is enough, for none of its answers
+/// waits.
 pub fn serve(room: &Shared) {
     let device = &room.standins;
     let mut buffer = vec![0; proto::MAX_REQUEST_BYTES];
@@ -407,7 +413,8 @@ fn ask(room: &Shared, asker: &Asker, unique: u64, what: What, call: Call) {
 fn read(room: &Shared, request: &Request<'_>) -> Result<(), i32> {
     let arguments: ReadIn = request.args().take().map_err(|_| libc::EPROTO)?;
     let asker = asker(room, request)?;
-    // A socket's reader is content with what there is; after a request that was filled the kernel would go on, and wait.
+    // A socket's reader is content with what there is; after a request that was filled the kernel
+    // would go on, and wait.
     let size = if is_own(asker.standin) { arguments.size.min(IO_BYTES - 1) } else { arguments.size.min(IO_BYTES) };
     let call = Call {
         pointers: 0b10,
@@ -462,8 +469,9 @@ fn poll(room: &Shared, request: &Request<'_>) -> Result<(), i32> {
     Ok(())
 }
 
-/// Whether a thread asks because it adds a file to an epoll instance. If that lies in another instance, the kernel holds a mutex of the whole machine until the answer
-/// comes (`epnested_mutex` in fs/eventpoll.c): so the answer is what is known here, and what home says later is told then.
+/// Whether a thread asks because it adds a file to an epoll instance. If that lies in another
+/// instance, the kernel holds a mutex of the whole machine until the answer comes (`epnested_mutex`
+/// in fs/eventpoll.c): so the answer is what is known here, and what home says later is told then.
 fn adds_to_epoll(host: HostTid) -> bool {
     let line = std::fs::read_to_string(format!("/proc/{}/syscall", host.0)).unwrap_or_default();
     waiting::Call::read(&line).is_some_and(|call| call.number == libc::SYS_epoll_ctl)

@@ -1,4 +1,5 @@
-//! The tracer: one thread, for ptrace belongs to a thread. It starts bodies, numbers their threads, carries signals, and sees how they end.
+//! The tracer: one thread, for ptrace belongs to a thread. It starts bodies, numbers their threads,
+//! carries signals, and sees how they end.
 
 mod arriving;
 mod births;
@@ -89,7 +90,7 @@ struct Tracer {
 
 /// What the tracer starts with.
 pub struct Parts {
-    /// The room.
+    /// The room that is meant.
     pub room: Arc<Shared>,
     /// The porter, in the warden's numbers.
     pub porter: HostTid,
@@ -145,7 +146,8 @@ pub fn run(parts: Parts) -> os::Result<()> {
             let Some((notice, _)) = hear::<Notice>(tracer.porter.notices())? else { return Ok(()) };
             tracer.contain(|this| this.porter_noticed(notice));
         }
-        // In turn: neither a guest that stops all the time nor a flood from home keeps the tracer from the rest.
+        // In turn: neither a guest that stops all the time nor a flood from home keeps the tracer
+        // from the rest.
         let orders = (0..AT_ONCE).map_while(|_| room.orders.next());
         let obeyed = orders.map(|order| tracer.contain(|this| this.obey(order))).count();
         let mut seen = 0;
@@ -226,7 +228,8 @@ impl Tracer {
     }
 
     fn event(&mut self, tid: HostTid, event: Event, usage: &ptrace::UsageBytes) {
-        // Before it goes on: else it may come to its program first, with an EINTR that is only due to us.
+        // Before it goes on: else it may come to its program first, with an EINTR that is only due
+        // to us.
         let is_asked_again = !matches!(event, Event::Halt(..) | Event::Exited(_) | Event::Killed(_));
         if is_asked_again {
             self.interrupt_again(tid);
@@ -258,7 +261,8 @@ impl Tracer {
         }
     }
 
-    /// Any other stop makes the kernel forget that a thread was asked to stop (ptrace_stop in kernel/signal.c).
+    /// Any other stop makes the kernel forget that a thread was asked to stop (ptrace_stop in
+    /// kernel/signal.c).
     fn interrupt_again(&self, host: HostTid) {
         self.interrupt_leaving(host);
         self.interrupt_to_send(host);

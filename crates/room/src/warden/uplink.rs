@@ -1,5 +1,6 @@
-//! Frames to and from home. Answers for files may overtake invalidations (they decide themselves which); all other messages wait for those that were
-//! sent before them, in a thread of their own, so that files go on meanwhile.
+//! Frames to and from home. Answers for files may overtake invalidations (they decide themselves
+//! which); all other messages wait for those that were sent before them, in a thread of their own,
+//! so that files go on meanwhile.
 
 use super::following::{Followed, Source};
 use super::guests::ToBeTraced;
@@ -78,7 +79,8 @@ impl Uplink for Files {
             let Some(guest) = guests.get(who.pid) else { return false };
             (is_due(guest.traced), guest.runs && guest.gains_by_exec)
         };
-        // One that has its parent's memory could not begin its program there with more rights: it keeps those that it has.
+        // One that has its parent's memory could not begin its program there with more rights: it
+        // keeps those that it has.
         is_due || gains && relatives::begetter(&self.room, who.pid).is_none()
     }
 

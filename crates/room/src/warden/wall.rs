@@ -1,7 +1,9 @@
-//! The wall clock, where this machine's is wrong. CLOCK_REALTIME has no namespace: guests see the kernel's. So in a room whose home's clock differs by more than
-//! [`BOUND_NS`], every reading of it is made a call (`foreign_vdso.rs`), which the filter hands over and the warden answers; and a time until which a guest wants to wait is
-//! translated by the tracer (`tracer/deadlines.rs`). Home is asked for its clock all the time, and guests are led to what it says
-//! without ever going back (`wall/steering.rs`).
+//! The wall clock, where this machine's is wrong. CLOCK_REALTIME has no namespace: guests see the
+//! kernel's. So in a room whose home's clock differs by more than [`BOUND_NS`], every reading of it
+//! is made a call (`foreign_vdso.rs`), which the filter hands over and the warden answers; and a
+//! time until which a guest wants to wait is translated by the tracer (`tracer/deadlines.rs`). Home
+//! is asked for its clock all the time, and guests are led to what it says without ever going back
+//! (`wall/steering.rs`).
 
 mod steering;
 
@@ -44,8 +46,9 @@ fn monotonic_ns() -> i64 {
 }
 
 impl Wall {
-    /// Home's clock is so far ahead of this machine's monotonic one, nanoseconds, give or take `doubt_ns`. `None` if this machine's own wall clock will do, or
-    /// may: that home answered late is no reason to show guests another.
+    /// Home's clock is so far ahead of this machine's monotonic one, nanoseconds, give or take
+    /// `doubt_ns`. `None` if this machine's own wall clock will do, or may: that home answered late
+    /// is no reason to show guests another.
     pub fn needed(ahead_ns: i64, doubt_ns: i64) -> Option<Wall> {
         let own_ns = clock_ns(libc::CLOCK_REALTIME) - monotonic_ns();
         if ahead_ns.saturating_sub(own_ns).saturating_abs() <= BOUND_NS.saturating_add(doubt_ns) {

@@ -1,19 +1,23 @@
-//! What a guest's filter asks first where the node's wall clock is wrong: readings of CLOCK_REALTIME go to the warden, and calls with a time of that clock until which to
-//! wait stop for the tracer, which puts the node's time in. All else falls through to the guests' filter behind it.
+//! What a guest's filter asks first where the node's wall clock is wrong: readings of
+//! CLOCK_REALTIME go to the warden, and calls with a time of that clock until which to wait stop
+//! for the tracer, which puts the node's time in. All else falls through to the guests' filter
+//! behind it.
 
 use super::emit::{AND, AT_ARCH, AT_ARGS, AT_NR, IF_EQ, IF_SET, LOAD, RETURN};
 use super::{ARCH, Action, Insn};
 
-/// Clocks that have no namespace (clock_gettime(2)): CLOCK_REALTIME, CLOCK_REALTIME_COARSE, CLOCK_TAI.
+/// Clocks that have no namespace (clock_gettime(2)): CLOCK_REALTIME, CLOCK_REALTIME_COARSE,
+/// CLOCK_TAI.
 pub const WALL_CLOCKS: [u32; 3] = [0, 5, 11];
-/// Of futex(2): `op` without FUTEX_PRIVATE_FLAG; FUTEX_CLOCK_REALTIME is 256. FUTEX_LOCK_PI always waits by that clock.
+/// Of futex(2): `op` without FUTEX_PRIVATE_FLAG; FUTEX_CLOCK_REALTIME is 256. FUTEX_LOCK_PI always
+/// waits by that clock.
 const FUTEX_OP: u32 = 0x17f;
 const FUTEX_COMMAND: u32 = 0x7f;
 const WAIT_BITSET: u32 = 9 | 256;
 const WAIT_REQUEUE_PI: u32 = 11 | 256;
 const LOCK_PI2: u32 = 13 | 256;
 const LOCK_PI: u32 = 6;
-/// TIMER_ABSTIME, TFD_TIMER_ABSTIME.
+/// The flags TIMER_ABSTIME and TFD_TIMER_ABSTIME.
 const ABSOLUTE: u32 = 1;
 
 /// Places in the program.

@@ -1,15 +1,17 @@
-//! A filter beside the guests' own, for processes that have used CPU time elsewhere: readings of their clocks of it, and times of these clocks until which to wait,
-//! stop for the tracer. The kernel counts what they use where it runs, from nothing.
+//! A filter beside the guests' own, for processes that have used CPU time elsewhere: readings of
+//! their clocks of it, and times of these clocks until which to wait, stop for the tracer. The
+//! kernel counts what they use where it runs, from nothing.
 
 use super::emit::{AT_ARGS, AT_NR, IF_EQ, IF_SET, LOAD, RETURN};
 use super::{Action, Insn};
 
-/// CLOCK_PROCESS_CPUTIME_ID and CLOCK_THREAD_CPUTIME_ID; others' are negative (clock_getcpuclockid(3)).
+/// CLOCK_PROCESS_CPUTIME_ID and CLOCK_THREAD_CPUTIME_ID; others' are negative
+/// (clock_getcpuclockid(3)).
 const OWN: [u32; 2] = [2, 3];
 const NEGATIVE: u32 = 1 << 31;
 /// RUSAGE_SELF and RUSAGE_THREAD.
 const USAGE_OF: [u32; 2] = [0, 1];
-/// TIMER_ABSTIME
+/// The flag TIMER_ABSTIME.
 const ABSOLUTE: u32 = 1;
 
 /// Places in the program.
@@ -20,7 +22,7 @@ const FLAGS: usize = 16;
 const TRACE: usize = 18;
 const ALLOW: usize = 19;
 
-/// The instructions.
+/// The instructions of the filter.
 pub fn cpu_times() -> [Insn; ALLOW + 1] {
     let mut all = [Insn { code: 0, jt: 0, jf: 0, k: 0 }; ALLOW + 1];
     let mut next = 0;

@@ -1,5 +1,7 @@
-//! A filter beside the guests' own, for processes that have run elsewhere and their children: calls for attributes stop for the tracer, which puts home's device numbers
-//! in the place of this machine's at their ends. Programs compare these numbers with what they have seen before (tar(1), rm(1), find(1), git(1)).
+//! A filter beside the guests' own, for processes that have run elsewhere and their children: calls
+//! for attributes stop for the tracer, which puts home's device numbers in the place of this
+//! machine's at their ends. Programs compare these numbers with what they have seen before (tar(1),
+//! rm(1), find(1), git(1)).
 
 use super::emit::{AT_NR, IF_EQ, LOAD, RETURN};
 use super::{Action, Insn};
@@ -7,7 +9,7 @@ use super::{Action, Insn};
 /// stat, fstat, lstat, newfstatat, statx
 const CALLS: [u32; 5] = [4, 5, 6, 262, 332];
 
-/// The instructions.
+/// The instructions of the filter.
 pub fn devices() -> [Insn; CALLS.len() + 3] {
     let insn = |code, jt, jf, k| Insn { code, jt, jf, k };
     let mut all = [insn(RETURN, 0, 0, Action::Trace.code()); CALLS.len() + 3];

@@ -1,4 +1,5 @@
-//! Writes the program, from its end to its beginning: jumps go forwards only, so where they lead is known, and equal returns near by are shared.
+//! Writes the program, from its end to its beginning: jumps go forwards only, so where they lead is
+//! known, and equal returns near by are shared.
 
 use super::{ARCH, Action, Insn, X32_BIT, by_arguments, by_class};
 use crate::when::{Cmp, When};

@@ -6,7 +6,8 @@ use crate::class::Special;
 use crate::filter::MARK;
 use crate::when::{Cmp, When};
 
-/// Descriptors that may be stand-ins, as the first argument: by their number, or because the tracer has seen that it is one.
+/// Descriptors that may be stand-ins, as the first argument: by their number, or because the tracer
+/// has seen that it is one.
 const STDIO_OR_SHOWN: When = When::If(&[&[Cmp::Below(0, 3), Cmp::Marked(0, 0)], &[Cmp::Marked(0, MARK)]]);
 /// `MAP_SHARED` or `MAP_SHARED_VALIDATE` without `MAP_ANONYMOUS`.
 const MAP_SHARED_FILE: When = When::If(&[&[Cmp::Bits(3, 0x21, 0x01)]]);
@@ -14,11 +15,12 @@ const MAP_SHARED_FILE: When = When::If(&[&[Cmp::Bits(3, 0x21, 0x01)]]);
 const SETS_ACTION: When = When::Unless(&[&[Cmp::Null(1)]]);
 /// Limits that the body has otherwise: `RLIMIT_NPROC`, `RLIMIT_MEMLOCK`.
 const LIMITS_OF_HOME: When = When::If(&[&[Cmp::Is(0, 6)], &[Cmp::Is(0, 8)]]);
-/// `RUSAGE_CHILDREN`.
+/// The argument is `RUSAGE_CHILDREN`.
 const OF_CHILDREN: When = When::If(&[&[Cmp::Is(0, u32::MAX)]]);
 /// All but `FIOCLEX` and `FIONCLEX`, which are about the descriptor alone.
 const NOT_CLOEXEC: When = When::Unless(&[&[Cmp::Is(1, 0x5451)], &[Cmp::Is(1, 0x5450)]]);
-/// `F_SETFL`, for of a stand-in the flags are the home's open file's; `F_SETOWN`, `F_GETOWN`, `F_SETSIG`, `F_GETSIG`, `F_SETOWN_EX`, `F_GETOWN_EX`; `F_SETLEASE`, `F_GETLEASE`, `F_NOTIFY`;
+/// `F_SETFL`, for of a stand-in the flags are the home's open file's; `F_SETOWN`, `F_GETOWN`,
+/// `F_SETSIG`, `F_GETSIG`, `F_SETOWN_EX`, `F_GETOWN_EX`; `F_SETLEASE`, `F_GETLEASE`, `F_NOTIFY`;
 /// `F_SETPIPE_SZ` and `F_GETPIPE_SZ` of a stand-in.
 const FCNTL_OWNER: When = When::If(&[
     &[Cmp::Is(1, 4)],
@@ -35,7 +37,7 @@ const FCNTL_OWNER: When = When::If(&[
     &[Cmp::Is(1, 1032), Cmp::Below(0, 3)],
 ]);
 
-/// `F_DUPFD`, `F_DUPFD_CLOEXEC`.
+/// The command is `F_DUPFD` or `F_DUPFD_CLOEXEC`.
 const FCNTL_DUPFD: When =
     When::If(&[&[Cmp::Is(1, 0), Cmp::Below(0, 3), ITS_OWN], &[Cmp::Is(1, 1030), Cmp::Below(0, 3), ITS_OWN]]);
 

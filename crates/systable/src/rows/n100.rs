@@ -6,9 +6,11 @@ use crate::class::Special;
 use crate::errno::{ENOSYS, EPERM};
 use crate::when::{Cmp, When};
 
-/// All but what concerns only the process' and the thread's memory, timers and processor, or is told here as at home: `PR_GET_DUMPABLE`, `PR_GET_KEEPCAPS`, `PR_GET_NAME`, `PR_GET_TSC`, `PR_SET_TSC`, `PR_MCE_KILL`,
-/// `PR_MCE_KILL_GET`, `PR_GET_SPECULATION_CTRL`, `PR_SET_SPECULATION_CTRL`, `PR_SET_TIMERSLACK`,
-/// `PR_GET_TIMERSLACK`, `PR_GET_TID_ADDRESS`, `PR_SET_THP_DISABLE`, `PR_GET_THP_DISABLE`, `PR_GET_MDWE`, `PR_GET_MEMORY_MERGE`, `PR_SET_VMA`.
+/// All but what concerns only the process' and the thread's memory, timers and processor, or is
+/// told here as at home: `PR_GET_DUMPABLE`, `PR_GET_KEEPCAPS`, `PR_GET_NAME`, `PR_GET_TSC`,
+/// `PR_SET_TSC`, `PR_MCE_KILL`, `PR_MCE_KILL_GET`, `PR_GET_SPECULATION_CTRL`,
+/// `PR_SET_SPECULATION_CTRL`, `PR_SET_TIMERSLACK`, `PR_GET_TIMERSLACK`, `PR_GET_TID_ADDRESS`,
+/// `PR_SET_THP_DISABLE`, `PR_GET_THP_DISABLE`, `PR_GET_MDWE`, `PR_GET_MEMORY_MERGE`, `PR_SET_VMA`.
 const PRCTL_MIRRORED: When = When::Unless(&[
     &[Cmp::Is(0, 3)],
     &[Cmp::Is(0, 7)],

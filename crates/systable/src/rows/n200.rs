@@ -16,9 +16,9 @@ const STDIO_EITHER: When = When::If(&[&[Cmp::Below(0, 3)], &[Cmp::Below(1, 3)]])
 /// The same as the first or third argument.
 const STDIO_FROM_TO: When = When::If(&[&[Cmp::Below(0, 3)], &[Cmp::Below(2, 3)]]);
 
-/// `EPOLL_CTL_ADD`.
+/// The operation is `EPOLL_CTL_ADD`.
 const ADDS: When = When::If(&[&[Cmp::Is(1, 1)]]);
-/// `EFD_SEMAPHORE`.
+/// The flag `EFD_SEMAPHORE` is given.
 const SEMAPHORE: When = When::If(&[&[Cmp::Bits(1, 1, 1)]]);
 
 /// Of another thread than the caller's, as its first argument says.

@@ -134,7 +134,8 @@ fn a_guest_behind_a_cut_link_can_be_killed_and_goes_on_when_healed() {
     let end = killed.end();
     assert_eq!(end.status.signal(), Some(libc::SIGKILL), "{end:?}");
     assert_eq!(count(&lab, "n2", "python3"), 2, "nobody could tell the node");
-    // Said while the link is cut, heard when it is healed; the five seconds are the outage that is to be survived.
+    // Said while the link is cut, heard when it is healed; the five seconds are the outage that is
+    // to be survived.
     {
         use std::io::Write;
         kept.child.stdin.as_mut().unwrap().write_all(b"two\n").unwrap();

@@ -1,4 +1,5 @@
-//! Placed programs against their home: identity, signals, cores, standard descriptors, users, several homes, lost writes, processes that die.
+//! Placed programs against their home: identity, signals, cores, standard descriptors, users,
+//! several homes, lost writes, processes that die.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 #[path = "../common/mod.rs"]
@@ -25,7 +26,8 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 /// Not the interpreter of a version manager, which is a script that forks.
 pub(crate) const PYTHON: &str = "/usr/bin/python3";
 
-/// One lab of three nodes for all tests that break nothing; it goes down with the last of them that runs.
+/// One lab of three nodes for all tests that break nothing; it goes down with the last of them that
+/// runs.
 pub(crate) fn shared() -> Arc<Lab> {
     static SHARED: Mutex<Weak<Lab>> = Mutex::new(Weak::new());
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -51,7 +53,8 @@ pub(crate) fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Runs a script at home, in a fresh directory that is this test's own; `placed` in it stands for `tern run --on n2 --`.
+/// Runs a script at home, in a fresh directory that is this test's own; `placed` in it stands for
+/// `tern run --on n2 --`.
 pub(crate) fn at_home(lab: &Lab, script: &str) -> Output {
     let script = script.replace("placed ", "tern run --on n2 -- ");
     let script = format!("cd $(mktemp -d) && chmod 755 .\n{script}");

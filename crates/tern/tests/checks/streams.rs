@@ -57,7 +57,8 @@ fn what_was_closed_stays_closed() {
     assert_eq!(pairs[3], "1", "{text}");
 }
 
-/// Two programs on two nodes write to one open file of home: no line is lost, torn, or written over.
+/// Two programs on two nodes write to one open file of home: no line is lost, torn, or written
+/// over.
 #[test]
 fn two_nodes_share_an_output() {
     let lab = shared();
@@ -84,7 +85,8 @@ for i in range(1500):
     }
 }
 
-/// Failed before: a placed program that asked for the flags of a file to which its shell appends was not told so, and no longer appended when it set them again; nor was it told the true offset.
+/// Failed before: a placed program that asked for the flags of a file to which its shell appends
+/// was not told so, and no longer appended when it set them again; nor was it told the true offset.
 #[test]
 fn who_appends_goes_on_appending() {
     let lab = shared();
@@ -105,7 +107,8 @@ print(os.fstat(3).st_size, os.lseek(3, 0, os.SEEK_CUR))
     assert_eq!(said("placed "), said(""));
 }
 
-/// A on n2 and B on n3 change blocks of one file in turn, each told by the other through home: neither's cache loses a write.
+/// A on n2 and B on n3 change blocks of one file in turn, each told by the other through home:
+/// neither's cache loses a write.
 #[test]
 fn two_caches_lose_no_write() {
     let lab = shared();

@@ -31,7 +31,8 @@ while True: time.sleep(0.02)
 fn on_terminal(lab: &Lab, argv: &[&str]) -> (Child, File) {
     let (mut keyboard, mut terminal) = (-1, -1);
     let size = libc::winsize { ws_row: 33, ws_col: 77, ws_xpixel: 0, ws_ypixel: 0 };
-    // SAFETY: two descriptors are written; the size lives through the call; no name and no modes are given.
+    // SAFETY: two descriptors are written; the size lives through the call; no name and no modes
+    // are given.
     let (keyboard, terminal) = unsafe {
         let done = libc::openpty(
             &raw mut keyboard,
@@ -57,7 +58,8 @@ fn on_terminal(lab: &Lab, argv: &[&str]) -> (Child, File) {
 fn shows(screen: &mut File, shown: &mut String, wanted: &str) {
     let mut part = [0; 4096];
     while !shown.contains(wanted) {
-        // EIO: nobody has the terminal open any more; what was written just before may come after that.
+        // EIO: nobody has the terminal open any more; what was written just before may come after
+        // that.
         match (0..2).find_map(|_| screen.read(&mut part).ok().filter(|got| *got > 0)) {
             Some(got) => shown.push_str(&String::from_utf8_lossy(&part[..got])),
             None => panic!("the terminal closed without {wanted:?}: {shown}"),
@@ -69,7 +71,8 @@ fn shows(screen: &mut File, shown: &mut String, wanted: &str) {
 fn a_terminal_is_one() {
     let lab = shared();
     let program = put(&lab, "n1", "terminal.py", PROGRAM.as_bytes());
-    // The alarm ends a test that waits for what never comes; timeout(1) would send every Ctrl-C a second time.
+    // The alarm ends a test that waits for what never comes; timeout(1) would send every Ctrl-C a
+    // second time.
     let argv = ["perl", "-e", "alarm 60; exec @ARGV", "tern", "run", "--on", "n2", "--", PYTHON, &program];
     let (mut child, mut terminal) = on_terminal(&lab, &argv);
     let mut shown = String::new();
@@ -83,7 +86,8 @@ fn a_terminal_is_one() {
     assert!(shown.contains(r"keys b'\x03\x1ax' True"), "{shown}");
     terminal.write_all(b"\x03").unwrap();
     shows(&mut terminal, &mut shown, "KeyboardInterrupt");
-    // The tool of the lab is interrupted too, or passes the death on; the terminal closes either way.
+    // The tool of the lab is interrupted too, or passes the death on; the terminal closes either
+    // way.
     let status = child.wait().unwrap();
     assert!(status.signal() == Some(libc::SIGINT) || status.code() == Some(130), "{status}");
 }

@@ -57,7 +57,8 @@ int main(void) {
 }
 "#;
 
-/// Every node places on every other at the same time: each guest sees its own home, and PIDs of homes do not collide.
+/// Every node places on every other at the same time: each guest sees its own home, and PIDs of
+/// homes do not collide.
 #[test]
 fn every_node_is_home_and_host_at_once() {
     use std::io::{BufRead, BufReader};
@@ -93,8 +94,9 @@ fn every_node_is_home_and_host_at_once() {
     }
 }
 
-/// Programs that give rights give them away too: who executes one comes home for it, also a child of vfork(2) (dash), and one that the shell becomes. Who cannot come home may not,
-/// and it is never executed without its rights. (Before, they were: a room's guests gain none.)
+/// Programs that give rights give them away too: who executes one comes home for it, also a child
+/// of vfork(2) (dash), and one that the shell becomes. Who cannot come home may not, and it is
+/// never executed without its rights. (Before, they were: a room's guests gain none.)
 #[test]
 fn programs_that_give_rights_give_them() {
     let text = at_home(

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use lab::{Lab, Options, Output};
 
-/// The tern to be tested: `TERN_BINARY` (`cargo xtask test` gives the optimised one), else the one that was built with the test.
+/// The tern to be tested: `TERN_BINARY` (`cargo xtask test` gives the optimised one), else the one
+/// that was built with the test.
 pub fn tern() -> PathBuf {
     std::env::var_os("TERN_BINARY").map_or_else(|| env!("CARGO_BIN_EXE_tern").into(), PathBuf::from)
 }
@@ -26,11 +27,12 @@ pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// What a shell or nohup(1) has a command ignore that is started in the background, with all that it starts.
+/// What a shell or nohup(1) has a command ignore that is started in the background, with all that
+/// it starts.
 pub const IGNORED_IN_THE_BACKGROUND: [i32; 3] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT];
 
-/// Has a command lead a session of its own, whose terminal is its standard input, with no signal ignored, as a login does: who runs the tests in the
-/// background may ignore some.
+/// Has a command lead a session of its own, whose terminal is its standard input, with no signal
+/// ignored, as a login does: who runs the tests in the background may ignore some.
 pub fn leads_session(command: &mut Command) {
     // SAFETY: system calls between fork and exec.
     unsafe {
@@ -52,7 +54,8 @@ pub fn options(nodes: u32) -> Options {
 /// How long this machine may take for a nested epoll_ctl(2) before the tests end.
 const NESTED_WITHIN: Duration = Duration::from_secs(30);
 
-/// Nests epoll instances all the time, as any program of this machine may: the kernel has one mutex for that, and nothing of tern's may hold it up.
+/// Nests epoll instances all the time, as any program of this machine may: the kernel has one mutex
+/// for that, and nothing of tern's may hold it up.
 fn watch_nested_epolls() {
     static BEGUN: std::sync::Once = std::sync::Once::new();
     BEGUN.call_once(|| {

@@ -1,6 +1,6 @@
 //! Every phase of every kind of move, with every kind of fault.
 
-/// Which move.
+/// The move that a fault falls into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// From home to n2.
@@ -51,7 +51,7 @@ impl Way {
     }
 }
 
-/// What happens.
+/// What happens at the fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Error,
@@ -98,7 +98,7 @@ pub struct Phase {
     past: bool,
 }
 
-/// One test.
+/// One test of a fault.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     pub way: Way,
@@ -112,7 +112,8 @@ pub enum End {
     Goes,
     /// With the node that has it.
     MayDie,
-    /// Its steward is killed, which holds it in the middle of an injected call: the kernel lets it go as it is, and it dies rather than goes on wrongly.
+    /// Its steward is killed, which holds it in the middle of an injected call: the kernel lets it
+    /// go as it is, and it dies rather than goes on wrongly.
     MayTrap,
 }
 

@@ -32,8 +32,9 @@ fn lends(lab: &Lab) -> bool {
     lab.processes("n2").unwrap().into_iter().flat_map(tasks).any(is_it)
 }
 
-/// The process ends as soon as it runs on the next node, before its old steward has heard that it was taken there: no page follows any more, and the room that it left says so.
-/// (That was heard and forgotten, and the move waited for it for ever: of a redis server that was told to end.)
+/// The process ends as soon as it runs on the next node, before its old steward has heard that it
+/// was taken there: no page follows any more, and the room that it left says so. (That was heard
+/// and forgotten, and the move waited for it for ever: of a redis server that was told to end.)
 #[test]
 fn nothing_follows_before_it_is_known_to_be_there() {
     let lab = Lab::up(env!("CARGO_BIN_EXE_tern"), &Options::new(Lab::fresh_name("faults").unwrap(), 3)).unwrap();

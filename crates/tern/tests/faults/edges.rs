@@ -1,9 +1,11 @@
-//! Edges (EPOLLET) that come while their process is on its way, or are to be told when that is given up.
+//! Edges (EPOLLET) that come while their process is on its way, or are to be told when that is
+//! given up.
 
 use crate::told::{self, Faults, Script};
 use lab::Lab;
 
-/// A program that waits for edges at a socket, whose other end stays at home. It says how many it is told of each time that it is to look.
+/// A program that waits for edges at a socket, whose other end stays at home. It says how many it
+/// is told of each time that it is to look.
 const SCRIPT: &str = r#"
 cd $(mktemp -d)
 python3 -c "

@@ -43,7 +43,8 @@ touch $faults.over; wait $mover; echo "move $?"
 touch end; wait $pid; echo "end $?"; rm -f $faults*
 "#;
 
-/// What lies where something of the earlier program lay, and is alike, was taken for sent by the one end, and laid out anew by the other.
+/// What lies where something of the earlier program lay, and is alike, was taken for sent by the
+/// one end, and laid out anew by the other.
 #[test]
 fn what_went_ahead_was_of_another_program() {
     let lab = Lab::up(env!("CARGO_BIN_EXE_tern"), &Options::new(Lab::fresh_name("faults").unwrap(), 2)).unwrap();

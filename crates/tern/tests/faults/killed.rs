@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// The first page of a file's copy that comes to the room has it read the file, and home does not answer.
+/// The first page of a file's copy that comes to the room has it read the file, and home does not
+/// answer.
 const SCRIPT: &str = r#"
 cd $(mktemp -d)
 $1 > said 2>&1 < /dev/null & pid=$!
@@ -41,7 +42,8 @@ fn stuck(lab: &Lab, node: &str, called: &str) -> Option<i32> {
     all.into_iter().find(|pid| tasks(pid).any(|task| waits(&task.path())))
 }
 
-/// Stayed for good before, and its node with it: the thread that waited for the file had the device by which it was to come.
+/// Stayed for good before, and its node with it: the thread that waited for the file had the device
+/// by which it was to come.
 #[test]
 fn nothing_is_left_of_it() {
     let lab = Lab::up(env!("CARGO_BIN_EXE_tern"), &Options::new(Lab::fresh_name("faults").unwrap(), 2)).unwrap();

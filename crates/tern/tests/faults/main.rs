@@ -1,5 +1,6 @@
-//! Faults at every step of a move (`os::fault`): afterwards exactly one body runs, wherever, and what the program says is right; or, where the node that has it is lost, it is
-//! dead as if killed. Only in builds with the feature `faults`, as `cargo xtask test` makes them.
+//! Faults at every step of a move (`os::fault`): afterwards exactly one body runs, wherever, and
+//! what the program says is right; or, where the node that has it is lost, it is dead as if killed.
+//! Only in builds with the feature `faults`, as `cargo xtask test` makes them.
 #![cfg(feature = "faults")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -27,12 +28,14 @@ use cases::{Case, End, Kind};
 use gossip::Draw;
 use lab::{Lab, Options};
 
-/// How long the ordinary run goes on, and how many faults it tries at least, however long they take.
+/// How long the ordinary run goes on, and how many faults it tries at least, however long they
+/// take.
 const SHORT: Duration = Duration::from_secs(75);
 const SHORT_TRIES: usize = 40;
 const SEED: u64 = 2026;
 
-/// Checks its memory all the time, and says in lines how far it is; ends when it has been told three times.
+/// Checks its memory all the time, and says in lines how far it is; ends when it has been told
+/// three times.
 const PROGRAM: &str = r#"
 #include <signal.h>
 #include <stdio.h>
@@ -111,8 +114,8 @@ int main(int count, char **words) {
 }
 "#;
 
-/// `$1` the program, `$2` the way, `$3` a directory in which the fault `$4` is set, and told ([`relay`]). What is said: whether the fault came, how the move
-/// ended, and how the program.
+/// `$1` the program, `$2` the way, `$3` a directory in which the fault `$4` is set, and told
+/// ([`relay`]). What is said: whether the fault came, how the move ended, and how the program.
 const SCRIPT: &str = r#"
 cd $(mktemp -d)
 grown() {
@@ -176,7 +179,8 @@ fn program(lab: &Lab) -> String {
     "/tmp/faulty".into()
 }
 
-/// Sets the fault on its node, says that it came, and ends its hang, as files in `shared` want: other nodes have no files in common with this one.
+/// Sets the fault on its node, says that it came, and ends its hang, as files in `shared` want:
+/// other nodes have no files in common with this one.
 fn relay(lab: &Lab, node: &str, shared: &Path, ended: &AtomicBool) {
     let there = lab.root(node).unwrap().join("run/tern");
     let (fault, done, over) = (there.join("fault"), there.join("fault.done"), there.join("fault.over"));
@@ -289,7 +293,8 @@ fn one_body_runs_after_every_fault() {
     run(None);
 }
 
-/// A child ends while its parent, which blocks SIGCHLD and does not handle it, is put together at home.
+/// A child ends while its parent, which blocks SIGCHLD and does not handle it, is put together at
+/// home.
 const ORPHAN_SIGNAL: &str = r#"
 cd $(mktemp -d); faults=/run/tern/fault; rm -f $faults.*
 until_() { tries=0; until eval "$1" || [ $tries -gt 1000 ]; do sleep 0.01; tries=$((tries + 1)); done; }

@@ -1,4 +1,5 @@
-//! A process that opens a file while its memory goes ahead: the empty body that was made for it does not serve then.
+//! A process that opens a file while its memory goes ahead: the empty body that was made for it
+//! does not serve then.
 
 use crate::told::{self, Faults, Script};
 

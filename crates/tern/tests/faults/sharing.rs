@@ -2,7 +2,8 @@
 
 use lab::{Lab, Options};
 
-/// Between each look at the program and its stop it makes a child, with whom it has one more of its open files in common.
+/// Between each look at the program and its stop it makes a child, with whom it has one more of its
+/// open files in common.
 const SCRIPT: &str = r#"
 cd $(mktemp -d); faults=/run/tern/fault; rm -f $faults $faults.*
 until_() { tries=0; until eval "$1" || [ $tries -gt 2000 ]; do sleep 0.01; tries=$((tries + 1)); done; }

@@ -1,4 +1,5 @@
-//! A lab in which a node meets a fault, and a script on its first node that goes on when it is told to.
+//! A lab in which a node meets a fault, and a script on its first node that goes on when it is told
+//! to.
 
 use crate::killed::eventually;
 use lab::{Lab, Options};

@@ -4,8 +4,9 @@ use crate::killed::eventually;
 use crate::told::{self, Faults, Script};
 use lab::Lab;
 
-/// It reads into pages that it has written before, and looks at them when it has come home. The pages go home while it waits for what it reads, and what it reads
-/// comes before the next look at what was written.
+/// It reads into pages that it has written before, and looks at them when it has come home. The
+/// pages go home while it waits for what it reads, and what it reads comes before the next look at
+/// what was written.
 const SCRIPT: &str = r#"
 cd $(mktemp -d); mkfifo in
 python3 -c "
@@ -35,7 +36,8 @@ fn is_in(lab: &Lab, call: i64) -> Option<()> {
     lab.processes("n2").unwrap().iter().any(is_it).then_some(())
 }
 
-/// A page that was protected between the beginning of the read and its end was not known to be written, and came home as it had been before.
+/// A page that was protected between the beginning of the read and its end was not known to be
+/// written, and came home as it had been before.
 #[test]
 fn pages_that_are_read_into_meanwhile() {
     let lab = told::lab(2);

@@ -1,5 +1,6 @@
-//! That the matrix sees a wrong bit: the guest `corruption` is spoilt from outside at its point, once in each register and in some pages of every kind, as a move could
-//! spoil it. Each time its outcome must differ.
+//! That the matrix sees a wrong bit: the guest `corruption` is spoilt from outside at its point,
+//! once in each register and in some pages of every kind, as a move could spoil it. Each time its
+//! outcome must differ.
 
 use std::path::Path;
 use std::process::Command;
@@ -33,7 +34,8 @@ enum Spot {
         thread: usize,
         at: usize,
     },
-    /// A word that carries its own address, in the memory area of this number among those that hold such: this bit of it.
+    /// A word that carries its own address, in the memory area of this number among those that hold
+    /// such: this bit of it.
     Word {
         area: usize,
         bit: u32,
@@ -70,7 +72,8 @@ fn spots() -> Vec<Spot> {
     spots
 }
 
-/// Where the upper halves of vectors and the masks lie in the extended state, as far as this processor and kernel have them, and how long they are.
+/// Where the upper halves of vectors and the masks lie in the extended state, as far as this
+/// processor and kernel have them, and how long they are.
 fn components() -> Vec<(usize, usize)> {
     use std::arch::x86_64::{__cpuid_count, _xgetbv};
     #[target_feature(enable = "xsave")]

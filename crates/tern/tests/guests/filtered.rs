@@ -1,5 +1,6 @@
-//! The guests at home under the filter that placed ones have: what the table serves is done by the kernel, what it does not serve yet is
-//! refused. So a row that a guest needs and that is not served is found without placing.
+//! The guests at home under the filter that placed ones have: what the table serves is done by the
+//! kernel, what it does not serve yet is refused. So a row that a guest needs and that is not
+//! served is found without placing.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -70,7 +71,8 @@ fn supervise(socket: &OwnedFd) -> Seen {
 /// In the environment of a command and of all that it starts: whose they are.
 const MARK: &str = "FILTERED";
 
-/// Kills what a command has left behind: its filter lasts as long as they do. (Nothing else would end a guest's child whose parent has failed.)
+/// Kills what a command has left behind: its filter lasts as long as they do. (Nothing else would
+/// end a guest's child whose parent has failed.)
 fn end_family(mark: &str) {
     let mark = format!("{MARK}={mark}");
     let is_marked = |pid: &i32| {
@@ -89,7 +91,8 @@ fn filtered(program: Option<&Program>, command: &mut Command) -> (Outcome, Seen)
     let filter = untraced();
     let mark = format!("{}-{:?}", std::process::id(), std::thread::current().id());
     command.env(MARK, &mark);
-    // SAFETY: between fork and exec only system calls are made, and a small allocation (glibc's is usable after fork).
+    // SAFETY: between fork and exec only system calls are made, and a small allocation (glibc's is
+    // usable after fork).
     unsafe {
         command.pre_exec(move || {
             seccomp::no_new_privileges().map_err(|e| e.source)?;
@@ -114,10 +117,12 @@ fn filtered(program: Option<&Program>, command: &mut Command) -> (Outcome, Seen)
 /// Calls that guests make in order to see them refused, or that they do not need.
 const MAY_BE_REFUSED: &[(&str, &str)] = &[("no_such_call", "5000")];
 
-/// Guests that need the tracer too: without it signals interrupt what was handed over, and nobody goes home.
+/// Guests that need the tracer too: without it signals interrupt what was handed over, and nobody
+/// goes home.
 const TRACED: &[&str] = &["never_eintr", "socket_exact"];
 
-/// A supervisor waited for the last process with the filter, and a guest's child that waits for ever was one.
+/// A supervisor waited for the last process with the filter, and a guest's child that waits for
+/// ever was one.
 #[test]
 fn what_is_left_behind_is_ended() {
     let (outcome, _) = filtered(None, Command::new("sh").args(["-c", "sleep 1000000 > /dev/null 2>&1 & echo left"]));
@@ -141,7 +146,8 @@ fn guests_need_nothing_that_is_not_served() {
     assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
 }
 
-/// `TERN_COMMAND='python3 x.py' cargo test -p tern --test guests one_command -- --ignored --nocapture` says which calls would be handed over.
+/// `TERN_COMMAND='python3 x.py' cargo test -p tern --test guests one_command -- --ignored
+/// --nocapture` says which calls would be handed over.
 #[test]
 #[ignore = "a tool for looking at one command"]
 fn one_command() {

@@ -1,4 +1,5 @@
-//! The same guests on a node that is a virtual machine: another kernel, which is the oldest that is supported, a poorer CPU, and a clock that is wrong.
+//! The same guests on a node that is a virtual machine: another kernel, which is the oldest that is
+//! supported, a poorer CPU, and a clock that is wrong.
 
 use std::path::Path;
 use std::time::Instant;
@@ -48,7 +49,8 @@ fn machine(nodes: u32) -> Option<Lab> {
     Some(Lab::up(env!("CARGO_BIN_EXE_tern"), &options).unwrap())
 }
 
-/// Runs each natively, and placed there; or, with a way, moved along that from its point on. How many went all the way.
+/// Runs each natively, and placed there; or, with a way, moved along that from its point on. How
+/// many went all the way.
 fn same_there(lab: &Lab, programs: &[Program], way: Option<(Begin, Way)>) -> usize {
     let (mut complaints, mut refused, mut detours) = (Vec::new(), Vec::new(), Vec::new());
     let (mut gone, mut onward) = (0, 0);

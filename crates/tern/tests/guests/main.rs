@@ -1,4 +1,5 @@
-//! The guests of `guests/`: natively, and placed on a node that has nothing, with the same output and the same end.
+//! The guests of `guests/`: natively, and placed on a node that has nothing, with the same output
+//! and the same end.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 #[path = "../common/mod.rs"]
@@ -54,7 +55,8 @@ const WITHOUT_A_GUEST: &[&str] = &[
     "migrate_pages",
     "move_pages",
     "set_mempolicy_home_node",
-    // Newer than the oldest kernel that is supported, or not in every kernel: a guest could not say the same everywhere.
+    // Newer than the oldest kernel that is supported, or not in every kernel: a guest could not say
+    // the same everywhere.
     "cachestat",
     "fchmodat2",
     "map_shadow_stack",

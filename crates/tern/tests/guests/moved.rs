@@ -17,7 +17,7 @@ use crate::run::{Outcome, Scratch, arguments, complaint, run_guest};
 /// How a guest begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin {
-    /// At home.
+    /// The guest begins at home.
     Home,
     /// At home, and its C library uses nothing that only this machine's processor has.
     Modest,
@@ -31,7 +31,8 @@ impl Begin {
         match self {
             Begin::Home => None,
             Begin::Modest => Some(("GLIBC_TUNABLES", MODEST)),
-            // The loader saves registers for each function that it finds late, in the size of the processor that it began on.
+            // The loader saves registers for each function that it finds late, in the size of the
+            // processor that it began on.
             Begin::Placed => Some(("LD_BIND_NOW", "1")),
         }
     }
@@ -42,7 +43,8 @@ impl Begin {
     }
 }
 
-/// What a machine's processor lacks of what the C library chooses by (glibc.cpu.hwcaps in its manual, "Tunables").
+/// What a machine's processor lacks of what the C library chooses by (glibc.cpu.hwcaps in its
+/// manual, "Tunables").
 const MODEST: &str = "glibc.cpu.hwcaps=-AVX2,-AVX512F,-AVX512VL,-AVX512BW,-AVX512DQ,-AVX512CD";
 
 /// Where a guest goes at its point, one place after the other, and how.
@@ -85,7 +87,8 @@ pub fn run_moved(lab: &Lab, program: &Program, begin: Begin, way: Way) -> (Outco
     (outcome, moves)
 }
 
-/// Runs a guest by the command that `command` makes of its own; whenever it waits at a point, `at_point` is called with its PID.
+/// Runs a guest by the command that `command` makes of its own; whenever it waits at a point,
+/// `at_point` is called with its PID.
 pub fn run_with_points(
     program: &Program,
     command: impl FnOnce(Vec<String>) -> Command,

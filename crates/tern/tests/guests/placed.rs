@@ -45,13 +45,15 @@ pub fn difference(program: &Program, native: &Outcome, placed: &Outcome) -> Opti
     Some(format!("{}: {:?} -> {:?}; native, placed: {first:?}{errors}", program.name, native.end, placed.end))
 }
 
-/// What is known to differ, and why. A guest that does the same must be taken off, unless it is a matter of time.
+/// What is known to differ, and why. A guest that does the same must be taken off, unless it is a
+/// matter of time.
 const DIFFERENT: &[(&str, &str)] = &[];
 
 /// What differs at times.
 pub const DIFFERENT_AT_TIMES: &[(&str, &str)] = &[];
 
-/// What the room said last of calls that it refused: why a program that should have gone home for one did not.
+/// What the room said last of calls that it refused: why a program that should have gone home for
+/// one did not.
 fn refusals(lab: &Lab) -> String {
     const LAST: usize = 3;
     let log = lab.exec("n2", ["/bin/tern", "log"]).map(|said| String::from_utf8_lossy(&said.stdout).into_owned());
@@ -143,7 +145,8 @@ fn judge(lab: &Lab, attack: &Program, outcome: &Outcome) -> Option<String> {
     })
 }
 
-/// Such a call brings its program home, and is made there, with the rights that its user has there; so is what the program does after it.
+/// Such a call brings its program home, and is made there, with the rights that its user has there;
+/// so is what the program does after it.
 fn was_made_at_home(line: &str) -> bool {
     let calls = ["mq_open", "io_uring_setup", "keyctl", "add_key", "unshare", "PTRACE_TRACEME"];
     calls.iter().any(|call| line.contains(call))

@@ -89,7 +89,8 @@ fn modified(path: &Path) -> Option<std::time::SystemTime> {
     std::fs::metadata(path).and_then(|m| m.modified()).ok()
 }
 
-/// Compiles beside the target and renames, so that another test that builds the same never runs half a program.
+/// Compiles beside the target and renames, so that another test that builds the same never runs
+/// half a program.
 fn compile(source: &Path, binary: &Path) {
     let part = binary.with_extension(format!("{}.{:?}", std::process::id(), std::thread::current().id()));
     let output = Command::new("cc")

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use crate::common::IGNORED_IN_THE_BACKGROUND;
 use crate::program::{End, Program};
 
-/// Nothing takes that long, on however busy a machine (23 s on an emulated one that has this one for itself).
+/// Nothing takes that long, on however busy a machine (23 s on an emulated one that has this one
+/// for itself).
 const DEADLINE: Duration = Duration::from_secs(90);
 /// Bytes on standard input.
 const INPUT_BYTES: usize = 123_456;
@@ -105,7 +106,8 @@ fn run_with(command: &mut Command, stdin: Stdio) -> Outcome {
     Outcome { stdout: stdout.text(), stderr: stderr.text(), end }
 }
 
-/// Reads to the end of a pipe, but does not insist on it: what hangs may hold the pipe open for ever.
+/// Reads to the end of a pipe, but does not insist on it: what hangs may hold the pipe open for
+/// ever.
 struct Reader {
     ended: Receiver<()>,
     bytes: Arc<Mutex<Vec<u8>>>,
@@ -148,7 +150,8 @@ pub fn wait(child: &mut Child) -> ExitStatus {
     }
 }
 
-/// What the kernel says of each thread of all guests on this machine: what one that hangs waits for.
+/// What the kernel says of each thread of all guests on this machine: what one that hangs waits
+/// for.
 fn standing() -> String {
     let read = |path: String| std::fs::read_to_string(path).unwrap_or_default();
     let numbers = |path: String| {

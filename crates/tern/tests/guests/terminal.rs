@@ -14,7 +14,8 @@ const SIZE: (u16, u16) = (40, 100);
 /// A line that asks for keys begins so.
 const ASK: &str = "TYPE:";
 
-/// Runs a command as the leader of a session on a terminal of its own; its output is what the terminal showed.
+/// Runs a command as the leader of a session on a terminal of its own; its output is what the
+/// terminal showed.
 pub fn run_on_terminal(command: &mut Command) -> Outcome {
     let (keyboard, terminal) = open();
     let handle = || Stdio::from(terminal.try_clone().unwrap());
@@ -63,8 +64,9 @@ fn sit_at(mut keyboard: File) -> String {
     String::from_utf8_lossy(&shown).into_owned()
 }
 
-/// EIO: the last process has closed the terminal. What it wrote just before may only come after that (n_tty_read in drivers/tty/n_tty.c looks
-/// for the close after it has waited for the data), so it is read once more.
+/// EIO: the last process has closed the terminal. What it wrote just before may only come after
+/// that (n_tty_read in drivers/tty/n_tty.c looks for the close after it has waited for the data),
+/// so it is read once more.
 fn read_or_end(keyboard: &mut File, part: &mut [u8]) -> Option<usize> {
     (0..2).find_map(|_| keyboard.read(part).ok().filter(|got| *got > 0))
 }

@@ -1,5 +1,6 @@
-//! The same guests, moved at random moments, whatever they do then: any of their processes, to any node or home. What is drawn follows from a seed (`TERN_SEED`), which a
-//! complaint names; when the moves fall does not.
+//! The same guests, moved at random moments, whatever they do then: any of their processes, to any
+//! node or home. What is drawn follows from a seed (`TERN_SEED`), which a complaint names; when the
+//! moves fall does not.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

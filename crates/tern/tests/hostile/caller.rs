@@ -5,7 +5,8 @@ use ctl::tool::{Homecoming, Request};
 
 use crate::support::{PYTHON, alone, at_home, nobody_is_away, shared, wait_for};
 
-/// A request to run a shell script on n2, and the program, as `tern run` sends them; in hexadecimal.
+/// A request to run a shell script on n2, and the program, as `tern run` sends them; in
+/// hexadecimal.
 pub(crate) fn run_request(script: &str) -> (String, String) {
     let (movable, any_cpu, as_root, force) = (false, false, false, false);
     let request =
@@ -17,8 +18,8 @@ pub(crate) fn run_request(script: &str) -> (String, String) {
     (hex(&ctl::codec::encode(&request, 4096).unwrap()), hex(&postcard::to_stdvec(&program).unwrap()))
 }
 
-/// A user connects, and becomes a set-user-ID program that waits; a child has kept the socket. Whoever of the two asks: nothing runs
-/// with more than the user's rights.
+/// A user connects, and becomes a set-user-ID program that waits; a child has kept the socket.
+/// Whoever of the two asks: nothing runs with more than the user's rights.
 #[test]
 fn a_program_that_gives_rights_is_not_placed() {
     let _alone = alone();

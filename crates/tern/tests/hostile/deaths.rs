@@ -1,11 +1,13 @@
-//! Whatever of tern's dies under a guest, its user is told on the terminal, and nothing of it is left over.
+//! Whatever of tern's dies under a guest, its user is told on the terminal, and nothing of it is
+//! left over.
 
 use lab::Lab;
 
 use crate::common;
 use crate::support::{at_home, attacker, put, wait_for};
 
-/// Three guests on n2, each waiting in another way; the script ends with them, and prints their exit status and what they were told.
+/// Three guests on n2, each waiting in another way; the script ends with them, and prints their
+/// exit status and what they were told.
 const GUESTS: &str = r#"
     mkfifo empty; exec 9<> empty
     guest() { n=$1; shift; ( tern run --on n2 -- "$@" 2> told.$n < empty 9<&-; echo "status $?" >> told.$n ) & }
@@ -29,7 +31,8 @@ fn field(pid: i32, name: &str) -> Vec<i32> {
     line.unwrap_or_default().split_whitespace().filter_map(|n| n.parse().ok()).collect()
 }
 
-/// Those whose parent is of the same role (what it forked: the heir of a steward, the porter of a warden), and the others.
+/// Those whose parent is of the same role (what it forked: the heir of a steward, the porter of a
+/// warden), and the others.
 fn children_and_parents(lab: &Lab, node: &str, role: &str) -> (Vec<i32>, Vec<i32>) {
     let all = processes(lab, node, role);
     all.iter().copied().partition(|pid| field(*pid, "PPid").iter().any(|parent| all.contains(parent)))

@@ -1,4 +1,5 @@
-//! A program that takes all that there is of something fails alone: its neighbours in the room live, new ones are taken, and nothing of it is left with tern.
+//! A program that takes all that there is of something fails alone: its neighbours in the room
+//! live, new ones are taken, and nothing of it is left with tern.
 
 use crate::common;
 use crate::support::{at_home, attacker, put, wait_for};
@@ -32,6 +33,7 @@ fn who_takes_all_of_something_harms_nobody_else() {
         let said = at_home(&lab, &script);
         assert_eq!(said.text(), "taken\nstatus 0\nlives\nruns\nended 143", "{kind}: {}", said.errors());
     }
-    // Failed before: each call for which a process should have gone home, and could not, left a thread behind.
+    // Failed before: each call for which a process should have gone home, and could not, left a
+    // thread behind.
     wait_for("the warden's threads to end", || threads(&lab) <= before + 20);
 }

@@ -11,8 +11,8 @@ use crate::support::{PYTHON, alone, at_home, attacker, put, shared, wait_for};
 
 /// How long the attacker floods, seconds.
 const SECONDS: u32 = 10;
-/// Bound on the 99th percentile of another user's forwarded calls meanwhile, microseconds. What is aimed at is a twentieth of it, but this
-/// machine's processors are the attacker's too.
+/// Bound on the 99th percentile of another user's forwarded calls meanwhile, microseconds. What is
+/// aimed at is a twentieth of it, but this machine's processors are the attacker's too.
 const P99_MAX_US: u64 = 1_000_000;
 /// A flooded warden or steward may grow by so much, bytes: queues that are full.
 const GROWTH_MAX: u64 = 64 << 20;
@@ -66,7 +66,8 @@ fn end_all(lab: &Lab, user: u32) {
     });
 }
 
-/// The processes of a role on a node that serve this user's rooms, as this machine numbers them; without what they have forked.
+/// The processes of a role on a node that serve this user's rooms, as this machine numbers them;
+/// without what they have forked.
 fn serving(lab: &Lab, node: &str, role: &str, user: u32) -> Vec<i32> {
     let serves = |pid: &i32| {
         let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -106,7 +107,8 @@ fn ids(warden: i32) -> BTreeSet<u64> {
     map.lines().filter_map(|line| line.split_whitespace().nth(1)?.parse().ok()).collect()
 }
 
-/// A user floods home and room with signals, calls, children and writes: another user's calls are answered, and nothing grows.
+/// A user floods home and room with signals, calls, children and writes: another user's calls are
+/// answered, and nothing grows.
 #[test]
 fn a_flood_is_the_flooding_users_own() {
     let _alone = alone();
@@ -141,7 +143,8 @@ fn a_flood_is_the_flooding_users_own() {
     assert!(grown.iter().all(|bytes| *bytes < GROWTH_MAX), "{grown:?}");
 }
 
-/// Users share neither steward nor warden nor ids; what ends one user's room ends nobody else's processes.
+/// Users share neither steward nor warden nor ids; what ends one user's room ends nobody else's
+/// processes.
 #[test]
 fn users_share_no_room() {
     let _alone = alone();
@@ -220,7 +223,8 @@ fn rooms_have_bounded_memory_together() {
     [2007, 2008].into_iter().for_each(|user| end_all(&lab, user));
 }
 
-/// A room's range has the owner's id, however large; a group outside of it does not keep the program from running.
+/// A room's range has the owner's id, however large; a group outside of it does not keep the
+/// program from running.
 #[test]
 fn large_ids_are_the_owners() {
     let _alone = alone();

@@ -1,4 +1,5 @@
-//! What a guest reads must not hold up those who write the file at home, whatever becomes of the guest's node.
+//! What a guest reads must not hold up those who write the file at home, whatever becomes of the
+//! guest's node.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,5 @@
-//! A deputy is its user's own process, and may lie in all that it says. (guests of the attacks: attackers/liar.py)
+//! A deputy is its user's own process, and may lie in all that it says. (guests of the attacks:
+//! attackers/liar.py)
 
 use std::io::{BufRead as _, BufReader, Lines, Read as _};
 use std::process::{Child, ChildStdout};
@@ -86,7 +87,8 @@ fn lies_harm_nobody_else() {
     }
 }
 
-/// A deputy that becomes a set-user-ID program is not filled with its body's memory, which is its user's.
+/// A deputy that becomes a set-user-ID program is not filled with its body's memory, which is its
+/// user's.
 #[test]
 fn a_deputy_that_executes_is_not_filled() {
     let _alone = alone();

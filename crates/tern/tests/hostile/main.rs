@@ -1,4 +1,5 @@
-//! Attacks by ordinary users on the daemons and on one another. Each test attacks as an attacker would; a module per attack surface.
+//! Attacks by ordinary users on the daemons and on one another. Each test attacks as an attacker
+//! would; a module per attack surface.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod caller;

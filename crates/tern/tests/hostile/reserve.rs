@@ -1,4 +1,5 @@
-//! A move must not kill a stranger: a node that is short of what a process needs refuses it in words, and those who run there live.
+//! A move must not kill a stranger: a node that is short of what a process needs refuses it in
+//! words, and those who run there live.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::sync::OnceLock;
@@ -10,7 +11,8 @@ use crate::support::{at_home, attacker, put};
 /// Memory of each node, bytes.
 const NODE_BYTES: u64 = 1 << 30;
 
-/// In scripts: a user's process of so many MiB at home, the same placed on n2, and waiting until one has written two more lines.
+/// In scripts: a user's process of so many MiB at home, the same placed on n2, and waiting until
+/// one has written two more lines.
 const HELPERS: &str = r#"
     heavy() { : > $2; chmod 666 $2; setpriv --reuid 1000 --regid 1000 --clear-groups -- /tmp/heavy $1 $2 2> $2.err & pid=$!; }
     stranger() { : > $2; chmod 666 $2; setpriv --reuid 1001 --regid 1001 --clear-groups -- tern run --on n2 -- /tmp/heavy $1 $2 2> $2.err & pid=$!; }

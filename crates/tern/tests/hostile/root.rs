@@ -1,4 +1,5 @@
-//! Root of a home does not become root's of another node: processes with root's rights stay at home unless its owner says otherwise.
+//! Root of a home does not become root's of another node: processes with root's rights stay at home
+//! unless its owner says otherwise.
 
 use lab::{Lab, Options};
 

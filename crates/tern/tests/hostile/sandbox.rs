@@ -1,4 +1,5 @@
-//! A sandbox is not left by way of another node: neither by `tern run` from inside, nor by `tern move` of a program in it.
+//! A sandbox is not left by way of another node: neither by `tern run` from inside, nor by `tern
+//! move` of a program in it.
 
 use crate::support::{PYTHON, alone, at_home, nobody_is_away, script, shared, wait_for};
 
@@ -20,8 +21,9 @@ impl Sandbox {
         Sandbox { words: format!("{confine} {user}"), says }
     }
 
-    /// Runs `tern run` inside of it, and `tern move` of a program inside of it from outside; both must be refused in words, with a hint, and
-    /// nothing may run elsewhere. `before` and `after` are run around both.
+    /// Runs `tern run` inside of it, and `tern move` of a program inside of it from outside; both
+    /// must be refused in words, with a hint, and nothing may run elsewhere. `before` and `after`
+    /// are run around both.
     fn holds(&self, before: &str, after: &str) {
         let Sandbox { words, says } = self;
         let _alone = alone();
@@ -83,7 +85,8 @@ fn namespaces_hold() {
 #[test]
 fn root_directories_hold() {
     let jail = Sandbox { words: "chroot --userspec=1000:1000 \"$PWD/jail\"".into(), says: "another root directory" };
-    // In the jail the working directory is its root, where the user may write nothing: so the PID comes through a file below /tmp.
+    // In the jail the working directory is its root, where the user may write nothing: so the PID
+    // comes through a file below /tmp.
     let before = "mkdir jail; mount --rbind / jail; chmod 777 .; here=$PWD";
     let inside = Sandbox { words: format!("{} env --chdir=\"$here\"", jail.words), ..jail };
     inside.holds(before, "umount -l jail; rmdir jail");

@@ -12,7 +12,8 @@ use crate::support::{at_home, wait_for};
 
 /// More than a daemon serves at once.
 const SILENT: usize = 600;
-/// A daemon that is flooded answers members within this time; generous, because the machine may be busy.
+/// A daemon that is flooded answers members within this time; generous, because the machine may be
+/// busy.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 
 fn daemon_pid(lab: &Lab, node: &str) -> i32 {

@@ -11,7 +11,8 @@ use lab::{Lab, Output};
 /// Bounds every wait; generous, because the machine may be busy.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Returns the lab of three nodes that all attacks share which leave it working. The last test that holds it takes it down.
+/// Returns the lab of three nodes that all attacks share which leave it working. The last test that
+/// holds it takes it down.
 pub(crate) fn shared() -> Arc<Lab> {
     static SHARED: Mutex<Weak<Lab>> = Mutex::new(Weak::new());
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -22,7 +23,8 @@ pub(crate) fn shared() -> Arc<Lab> {
     })
 }
 
-/// Keeps the other attacks that look at all processes away from the shared lab as long as it is held.
+/// Keeps the other attacks that look at all processes away from the shared lab as long as it is
+/// held.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -37,7 +39,8 @@ pub(crate) fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Runs a shell script as root on n1, in a fresh directory that everybody may enter. `as_user N CMD` in it runs CMD as user N.
+/// Runs a shell script as root on n1, in a fresh directory that everybody may enter. `as_user N
+/// CMD` in it runs CMD as user N.
 pub(crate) fn at_home(lab: &Lab, script: &str) -> Output {
     const PRELUDE: &str = "cd $(mktemp -d) && chmod 777 .\n\
         as_user() { user=$1; shift; setpriv --reuid $user --regid $user --clear-groups -- \"$@\"; }\n\

@@ -1,4 +1,5 @@
-//! Interactive programs on a terminal: natively and placed the same steps, with the same to be seen.
+//! Interactive programs on a terminal: natively and placed the same steps, with the same to be
+//! seen.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 #[path = "../common/mod.rs"]
@@ -21,8 +22,8 @@ fn shared() -> Arc<Lab> {
     })
 }
 
-/// A program of home on a terminal, natively or placed on n2. It ends by itself after a minute, by an alarm: timeout(1) would
-/// send it every Ctrl-C a second time.
+/// A program of home on a terminal, natively or placed on n2. It ends by itself after a minute, by
+/// an alarm: timeout(1) would send it every Ctrl-C a second time.
 fn on_terminal(lab: &Lab, placed: bool, words: &[&str]) -> Session {
     // No daemon of this machine's, no file of its user's, decides what is shown.
     let mut argv: Vec<&str> =
@@ -184,8 +185,9 @@ fn terminals_have_names() {
 
 #[test]
 fn programs_make_terminals() {
-    // The inner terminal has the outer one's size, its own name, and keys that send signals. What says "ready" is what is interrupted:
-    // a dash that is about to fork would wait for a child that the key did not reach.
+    // The inner terminal has the outer one's size, its own name, and keys that send signals. What
+    // says "ready" is what is interrupted: a dash that is about to fork would wait for a child that
+    // the key did not reach.
     let inner = r#"stty size; tty | grep -c /dev/pts/; exec perl -e '$| = 1; print "ready\n"; sleep 1000'"#;
     both_end(&["script", "-qec", inner, "/dev/null"], 130, |session| {
         session.shows("24 80\r\n1\r\n");
@@ -232,7 +234,8 @@ fn an_interpreter_that_is_talked_to() {
         session.shows(">>> ");
         session.keys("6 * 7\n");
         session.shows("\n42\r\n>>> ");
-        // Short naps: Python misses a signal between its last look at its flags and the call that sleeps, at home too.
+        // Short naps: Python misses a signal between its last look at its flags and the call that
+        // sleeps, at home too.
         session.keys("import time; print('n' 'ap'); any(time.sleep(0.1) for _ in iter(int, 1))\n");
         session.shows("nap\r\n");
         session.keys("\x03");

@@ -32,7 +32,7 @@ impl Session {
         Session { child, keyboard: File::from(keyboard), shown: String::new(), looked: 0 }
     }
 
-    /// Types.
+    /// Types on the terminal.
     pub fn keys(&mut self, keys: &str) {
         self.keyboard.write_all(keys.as_bytes()).unwrap();
     }
@@ -109,7 +109,8 @@ impl Session {
             return true;
         }
         let mut part = [0; 4096];
-        // EIO: the last process has closed the terminal; what it wrote just before may come after that.
+        // EIO: the last process has closed the terminal; what it wrote just before may come after
+        // that.
         let got = (0..2).find_map(|_| self.keyboard.read(&mut part).ok().filter(|got| *got > 0));
         got.inspect(|got| self.shown.push_str(&String::from_utf8_lossy(&part[..*got]))).is_some()
     }

@@ -2,8 +2,9 @@
 
 use crate::{at_home, program, shared};
 
-/// Writes pages with numbers that it knows, in an order that jumps about, and looks at each before it writes it again. Beside that it maps, unmaps, moves, protects and
-/// gives back memory, and knows what must be there then.
+/// Writes pages with numbers that it knows, in an order that jumps about, and looks at each before
+/// it writes it again. Beside that it maps, unmaps, moves, protects and gives back memory, and
+/// knows what must be there then.
 pub(crate) const WRITER: &str = r#"
 #define _GNU_SOURCE
 #include <signal.h>
@@ -141,8 +142,8 @@ int main(void) {
 }
 "#;
 
-/// What was seen of the memory while the program ran is used only if it was all of one moment, and is so still: an area that is what it was before may have been
-/// something else in between.
+/// What was seen of the memory while the program ran is used only if it was all of one moment, and
+/// is so still: an area that is what it was before may have been something else in between.
 #[test]
 fn areas_that_change_there_and_back() {
     let lab = shared();

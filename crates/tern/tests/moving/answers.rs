@@ -1,4 +1,5 @@
-//! Moves of processes that are busy with something else just then: each gets the right answer, and is as it was.
+//! Moves of processes that are busy with something else just then: each gets the right answer, and
+//! is as it was.
 
 use crate::{at_home, program, shared};
 
@@ -93,7 +94,8 @@ print('traced', flush=True); time.sleep(1000)" > traced & tracer=$!
     answers(&text, &["a debugger", "another user's", "moved"]);
 }
 
-/// A wait that SIGSTOP has interrupted, which the kernel goes on with by itself. Failed once: the thread stayed stopped for ever.
+/// A wait that SIGSTOP has interrupted, which the kernel goes on with by itself. Failed once: the
+/// thread stayed stopped for ever.
 #[test]
 fn one_that_waits_again() {
     let lab = shared();

@@ -19,7 +19,8 @@ sys.stdin.read()
 for child in children: os.kill(child, 9)
 ";
 
-/// Moves a process that has a pipe to itself to n2, and home again; how long the quickest of three ways there took, and the process.
+/// Moves a process that has a pipe to itself to n2, and home again; how long the quickest of three
+/// ways there took, and the process.
 const MOVES: &str = r#"
 cd /tmp
 python3 -c "
@@ -40,7 +41,8 @@ quickest; read -r; quickest
 kill $pid
 "#;
 
-/// How long a look at all descriptors of the node takes by /proc; every move took longer than that before.
+/// How long a look at all descriptors of the node takes by /proc; every move took longer than that
+/// before.
 fn look(lab: &lab::Lab) -> Duration {
     let begun = Instant::now();
     let mut seen = 0;

@@ -2,7 +2,8 @@
 
 use crate::{at_home, common, program, shared};
 
-/// As much that is full as is sparse; says, each time it has checked all of it: MB in huge pages, MB there at all, areas that are marked for huge pages.
+/// As much that is full as is sparse; says, each time it has checked all of it: MB in huge pages,
+/// MB there at all, areas that are marked for huge pages.
 const FULL: &str = r#"
 #include <stdint.h>
 #include <stdio.h>
@@ -38,11 +39,13 @@ int main(void) {
 }
 "#;
 
-/// Where huge pages are for those who ask for them. By stop-and-copy and pre-copy, out, on and home; what is sparse takes no more memory than before, and no area says so.
+/// Where huge pages are for those who ask for them. By stop-and-copy and pre-copy, out, on and
+/// home; what is sparse takes no more memory than before, and no area says so.
 #[test]
 fn full_memory_comes_in_huge_pages() {
     let setting = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
-    // Elsewhere nothing is done, and the kernel itself may make huge pages anywhere: then only what the memory holds is looked at.
+    // Elsewhere nothing is done, and the kernel itself may make huge pages anywhere: then only what
+    // the memory holds is looked at.
     let (huge_mb, more_mb) = if setting.contains("[madvise]") { (48, 2) } else { (0, 1 << 20) };
     let lab = shared();
     let program = program(&lab, "full", FULL, &[]);

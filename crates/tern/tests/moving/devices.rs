@@ -1,9 +1,11 @@
-//! Programs that compare the device numbers of files with those that they have seen before: they are moved in between.
+//! Programs that compare the device numbers of files with those that they have seen before: they
+//! are moved in between.
 
 use crate::{at_home, shared};
 
-/// tar(1) puts an empty file in the place of each link with an absolute name, and the link into the place of that when it has read all of the archive, if it finds the same file
-/// there. Before, it found another one, left it, and said nothing.
+/// tar(1) puts an empty file in the place of each link with an absolute name, and the link into the
+/// place of that when it has read all of the archive, if it finds the same file there. Before, it
+/// found another one, left it, and said nothing.
 #[test]
 fn links_are_extracted_wherever_tar_runs() {
     let lab = shared();
@@ -32,7 +34,8 @@ fn links_are_extracted_wherever_tar_runs() {
     }
 }
 
-/// What is placed sees its node's numbers until it is moved, unless home wants otherwise. With the node's numbers, this loses files as above.
+/// What is placed sees its node's numbers until it is moved, unless home wants otherwise. With the
+/// node's numbers, this loses files as above.
 #[test]
 fn links_are_extracted_by_what_was_placed_and_then_moved() {
     let lab = shared();

@@ -2,7 +2,8 @@
 
 use crate::{at_home, program, shared};
 
-/// A process that waits for its child, one that is stopped, one that has ended: the right answer each, and nothing is lost.
+/// A process that waits for its child, one that is stopped, one that has ended: the right answer
+/// each, and nothing is lost.
 #[test]
 fn parents_move_and_wait() {
     let lab = shared();
@@ -44,7 +45,8 @@ END
     assert_eq!(text, "away on n2\naway on n2\nparent home\nchild home\nstatus 9");
 }
 
-/// Opens and closes files all the time: what is there at the stop is often not what was there before, and it is prepared anew.
+/// Opens and closes files all the time: what is there at the stop is often not what was there
+/// before, and it is prepared anew.
 const RESTLESS: &str = r#"
 #include <fcntl.h>
 #include <time.h>
@@ -79,7 +81,8 @@ fn one_that_changes_meanwhile() {
     assert_eq!(text, "5");
 }
 
-/// What they have in common stays so, whoever goes home first: one offset of the file that they write to.
+/// What they have in common stays so, whoever goes home first: one offset of the file that they
+/// write to.
 #[test]
 fn a_file_in_common() {
     let lab = shared();
@@ -110,8 +113,10 @@ END
     assert_eq!(text, "parent whole\nchild whole");
 }
 
-/// Who leaves looks at the offset of a file in common. Between home's answer to another's write and that one's getting on the kernel there has still the old one: it was taken for a seek,
-/// home's offset went back, and the line was written over. Who writes gets hardly any of its processor here, so that most looks fall in between.
+/// Who leaves looks at the offset of a file in common. Between home's answer to another's write and
+/// that one's getting on the kernel there has still the old one: it was taken for a seek, home's
+/// offset went back, and the line was written over. Who writes gets hardly any of its processor
+/// here, so that most looks fall in between.
 #[test]
 fn nobody_writes_over_what_was_just_written() {
     let lab = shared();
@@ -165,7 +170,8 @@ open('end', 'w').close(); print(os.waitstatus_to_exitcode(os.wait()[1]))
     assert_eq!(text, "b'012345' 2 b'234' 10\n5");
 }
 
-/// Children write to a file in common while their parent leaves, and end: that moment is short, so many are tried.
+/// Children write to a file in common while their parent leaves, and end: that moment is short, so
+/// many are tried.
 #[test]
 fn children_that_write_and_end() {
     let lab = shared();
@@ -184,7 +190,8 @@ fn children_that_write_and_end() {
     assert!(moves >= 8, "{moves} of 30 moved\n{}", output.errors());
 }
 
-/// A pipe between two that part, with what it holds; and make, whose children all have its pipe of tokens.
+/// A pipe between two that part, with what it holds; and make, whose children all have its pipe of
+/// tokens.
 #[test]
 fn pipes_in_common() {
     let lab = shared();
@@ -225,8 +232,9 @@ END
     assert_eq!(text, "all\n0\nmade");
 }
 
-/// A child that has a pipe in common with its parent gives its end other numbers all the time: whoever looks for it meets numbers that are closed. The parent could not leave, for the
-/// child did not seem to have the pipe, and did when it was looked at again.
+/// A child that has a pipe in common with its parent gives its end other numbers all the time:
+/// whoever looks for it meets numbers that are closed. The parent could not leave, for the child
+/// did not seem to have the pipe, and did when it was looked at again.
 #[test]
 fn a_pipe_under_changing_numbers() {
     let lab = shared();
@@ -258,7 +266,8 @@ print(os.read(reader, 10).decode(), os.waitstatus_to_exitcode(os.wait()[1]))" > 
     assert_eq!(text, ["whole 0"; 6].join("\n"));
 }
 
-/// The same number is a directory, a file, and one that is removed, in turn: what was seen of it may be of two of them, or gone when the room opens it.
+/// The same number is a directory, a file, and one that is removed, in turn: what was seen of it
+/// may be of two of them, or gone when the room opens it.
 #[test]
 fn files_under_changing_numbers() {
     let lab = shared();
@@ -327,7 +336,8 @@ fn not_at_this_moment() {
     );
 }
 
-/// A lock of the process' that was taken away, for itself alone, would be free for a moment when it came home: it stays until it has given it up.
+/// A lock of the process' that was taken away, for itself alone, would be free for a moment when it
+/// came home: it stays until it has given it up.
 #[test]
 fn locks_are_not_lost() {
     let lab = shared();
@@ -350,7 +360,8 @@ until('end'); fcntl.lockf(f, fcntl.LOCK_UN); os.remove('held'); time.sleep(1000)
     assert_eq!(text, "locked a file\nhome");
 }
 
-/// A working directory that has no name any more cannot be entered at home: the process stays, and goes on.
+/// A working directory that has no name any more cannot be entered at home: the process stays, and
+/// goes on.
 #[test]
 fn a_lost_directory_is_not_the_end() {
     let lab = shared();
@@ -374,7 +385,8 @@ until(here + '/back'); os.chdir(here); open('found', 'w').close(); time.sleep(10
     assert_eq!(text, "working directory\nhome");
 }
 
-/// All of a family send an open file that is their node's: for that each comes home, and the others stand still meanwhile. Whoever found another coming had his call fail.
+/// All of a family send an open file that is their node's: for that each comes home, and the others
+/// stand still meanwhile. Whoever found another coming had his call fail.
 #[test]
 fn all_come_home_at_once() {
     let lab = shared();
@@ -418,7 +430,8 @@ END
     assert_eq!(text, "0 wrong");
 }
 
-/// Lists what is in a directory that it has open since before it had a child, whenever it is told to; so does the child. Both say who they are first.
+/// Lists what is in a directory that it has open since before it had a child, whenever it is told
+/// to; so does the child. Both say who they are first.
 const LISTERS: &str = r#"
 cat > listers.pl <<'END'
 $| = 1; opendir(my $dir, "dir") or die; open(my $place, "<", "dir") or die;
@@ -456,7 +469,8 @@ fn directories_in_common() {
     assert_eq!(text, expected);
 }
 
-/// Likewise of a placed program's, of which one goes home alone; and directories are passed on to placed programs.
+/// Likewise of a placed program's, of which one goes home alone; and directories are passed on to
+/// placed programs.
 #[test]
 fn directories_of_placed_families() {
     let lab = shared();

@@ -5,7 +5,8 @@ use lab::{Lab, Options};
 use crate::ahead::WRITER;
 use crate::{at_home, common, program, shared};
 
-/// No page is stale or torn, whichever way it goes, wherever it is; and nothing of the watching is left.
+/// No page is stale or torn, whichever way it goes, wherever it is; and nothing of the watching is
+/// left.
 #[test]
 fn pages_that_follow_by_every_way() {
     let lab = shared();
@@ -31,8 +32,9 @@ fn pages_that_follow_by_every_way() {
     assert_eq!(text, format!("{}4 whole", "0 ".repeat(8)));
 }
 
-/// A family that is made while the pages of its first member are on their way: each looks at all of the memory that it got, writes its own part, and ends before or
-/// after its parent. Another program in the place of one needs no pages.
+/// A family that is made while the pages of its first member are on their way: each looks at all of
+/// the memory that it got, writes its own part, and ends before or after its parent. Another
+/// program in the place of one needs no pages.
 pub(crate) const FAMILY: &str = r#"
 #define _GNU_SOURCE
 #include <signal.h>
@@ -90,7 +92,8 @@ int main(void) {
 }
 "#;
 
-/// Who writes faster than the link carries is not stopped for all that is left: it follows. And two nodes that send each other processes do not wait for each other.
+/// Who writes faster than the link carries is not stopped for all that is left: it follows. And two
+/// nodes that send each other processes do not wait for each other.
 #[test]
 fn writers_that_outrun_the_link_and_swaps() {
     let lab = slow_lab();
@@ -129,8 +132,9 @@ fn slow_lab() -> Lab {
     common::lab_of(&Options { rate_bits: Some(100_000_000), ..common::options(2) })
 }
 
-/// Over a link that takes more than a second for the memory: families grow, calls are served with buffers that are not there yet, programs are replaced; and when
-/// the process with the memory is killed, whoever misses pages of it ends, and says why.
+/// Over a link that takes more than a second for the memory: families grow, calls are served with
+/// buffers that are not there yet, programs are replaced; and when the process with the memory is
+/// killed, whoever misses pages of it ends, and says why.
 #[test]
 fn families_and_ends_while_pages_follow() {
     let lab = slow_lab();

@@ -4,7 +4,8 @@ use crate::{TOOLS, common, program};
 use lab::Lab;
 use std::time::{Duration, Instant};
 
-/// Makes children that write to a pipe, one after the other; another child, which has the pipe too, only waits.
+/// Makes children that write to a pipe, one after the other; another child, which has the pipe too,
+/// only waits.
 const HEIRS: &str = r#"
 #include <errno.h>
 #include <stdio.h>
@@ -69,10 +70,11 @@ fn stands(host: i32) -> bool {
     stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('t'))
 }
 
-/// Home has made the child's deputy already when its parent is made to stand still, so that it does not get what its
-/// parent's gets; it takes that when it needs it. (That failed under load, when the steward did not hold the pipe yet:
-/// EBADF, for a grep in a pipeline of which tmux had passed the other end.) The room makes no process while its first
-/// one stands still, so the child is in between here.
+/// Home has made the child's deputy already when its parent is made to stand still, so that it does
+/// not get what its parent's gets; it takes that when it needs it. (That failed under load, when
+/// the steward did not hold the pipe yet: EBADF, for a grep in a pipeline of which tmux had passed
+/// the other end.) The room makes no process while its first one stands still, so the child is in
+/// between here.
 #[test]
 fn a_child_that_is_being_made_while_a_pipe_becomes_homes() {
     let lab = common::lab_of(&common::options(2));

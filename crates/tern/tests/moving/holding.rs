@@ -1,7 +1,10 @@
-//! A process that holds memory, changes some of it all the time, and sees whether it is still what it wrote.
+//! A process that holds memory, changes some of it all the time, and sees whether it is still what
+//! it wrote.
 
-/// `hold KIND MIB WRITES AMONG`: so much of random bytes, of its own (`memory`) or of a copy of a file (`copy`), of which it changes so many among the first so many pages in each round; it checks
-/// all of them against what it wrote, in each. `go`: a move, and two rounds after it. `field NAME` of the last move.
+/// `hold KIND MIB WRITES AMONG`: so much of random bytes, of its own (`memory`) or of a copy of a
+/// file (`copy`), of which it changes so many among the first so many pages in each round; it
+/// checks all of them against what it wrote, in each. `go`: a move, and two rounds after it. `field
+/// NAME` of the last move.
 pub const TOOLS: &str = r#"
 cat > hold.py <<'END'
 import mmap, os, random, sys, zlib

@@ -1,4 +1,5 @@
-//! Programs that `tern run` places, and that go home for what home alone can do: they say so, or end.
+//! Programs that `tern run` places, and that go home for what home alone can do: they say so, or
+//! end.
 
 use crate::{program, shared};
 use lab::{Lab, Output};
@@ -49,7 +50,8 @@ fn the_call_and_the_file_that_bring_a_program_home_are_said_once() {
     assert!(said.ends_with("False n2\n1\n0"), "{said}");
 }
 
-/// Attaches the shared memory of this key, or number, after it has asked for its size; reads and writes.
+/// Attaches the shared memory of this key, or number, after it has asked for its size; reads and
+/// writes.
 const ATTACHES: &str = r#"
 #include <errno.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
-//! What is under way at the very moment at which a process leaves: messages with descriptors, and signals whose handlers let calls go on (SA_RESTART).
+//! What is under way at the very moment at which a process leaves: messages with descriptors, and
+//! signals whose handlers let calls go on (SA_RESTART).
 
 use crate::{at_home, program, shared};
 
@@ -47,7 +48,8 @@ fn descriptors_are_not_lost_on_the_way() {
     assert_eq!(text, "0 lost");
 }
 
-/// Bytes come over a connection and over a FIFO while signals do, all the time; each reader is told if a read says EINTR.
+/// Bytes come over a connection and over a FIFO while signals do, all the time; each reader is told
+/// if a read says EINTR.
 const INTERRUPTED: &str = r#"
 #include <errno.h>
 #include <fcntl.h>

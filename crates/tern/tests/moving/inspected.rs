@@ -1,4 +1,5 @@
-//! Whom another process holds, or looks into, is where that one is: both go home, whatever rooms they are in.
+//! Whom another process holds, or looks into, is where that one is: both go home, whatever rooms
+//! they are in.
 
 use crate::{at_home, shared};
 

@@ -1,12 +1,13 @@
-//! Pages that are not simply there: swapped out, locked, private copies of a file's, and those that the kernel fills itself (O_DIRECT).
+//! Pages that are not simply there: swapped out, locked, private copies of a file's, and those that
+//! the kernel fills itself (O_DIRECT).
 
 use std::path::PathBuf;
 use std::process::Command;
 
 use crate::{at_home, program, shared};
 
-/// Knows what all its pages hold; has them swapped out again and again, if there is where to. A thread reads a file past the page cache into pages that the kernel holds
-/// meanwhile.
+/// Knows what all its pages hold; has them swapped out again and again, if there is where to. A
+/// thread reads a file past the page cache into pages that the kernel holds meanwhile.
 const KEEPER: &str = r#"
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -134,7 +135,8 @@ fn pages_of_every_kind() {
     }
 }
 
-/// Unmaps all of the kernel's pages that it has, says so, and waits for the file `go`, by calls alone.
+/// Unmaps all of the kernel's pages that it has, says so, and waits for the file `go`, by calls
+/// alone.
 const WITHOUT_THE_KERNELS: &str = r#"
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -7,7 +7,8 @@ use lab::Lab;
 
 use crate::{at_home, program, shared};
 
-/// argv: MB in all, MB between two pages that are used (0: all are). Random bytes; each page knows its number.
+/// argv: MB in all, MB between two pages that are used (0: all are). Random bytes; each page knows
+/// its number.
 const LARGE: &str = r#"
 #include <signal.h>
 #include <stdint.h>
@@ -36,7 +37,8 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// 8 GB of which little is used, and 2 GB of which all is, by every way; steward and warden have 64 MB at most.
+/// 8 GB of which little is used, and 2 GB of which all is, by every way; steward and warden have 64
+/// MB at most.
 #[test]
 #[ignore = "takes minutes, and 6 GB of memory: run by --full"]
 fn movers_stay_small() {
@@ -65,7 +67,8 @@ fn movers_stay_small() {
     }
 }
 
-/// The most memory of its own that a steward or warden has until then, but for what the kernel takes when it needs it, kB.
+/// The most memory of its own that a steward or warden has until then, but for what the kernel
+/// takes when it needs it, kB.
 fn watch(lab: &Lab, ended: &AtomicBool) -> u64 {
     let mut most = 0;
     while !ended.load(Ordering::Relaxed) {

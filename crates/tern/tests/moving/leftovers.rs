@@ -1,4 +1,5 @@
-//! Pages that a process has left on a node, when it went over a slow link, are not sent again when it comes back.
+//! Pages that a process has left on a node, when it went over a slow link, are not sent again when
+//! it comes back.
 
 use crate::holding::TOOLS;
 use crate::{at_home, shared};

@@ -44,7 +44,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use lab::{Lab, Output};
 
-/// One lab of three nodes for all tests that break nothing; it goes down with the last of them that runs.
+/// One lab of three nodes for all tests that break nothing; it goes down with the last of them that
+/// runs.
 pub(crate) fn shared() -> Arc<Lab> {
     static SHARED: Mutex<Weak<Lab>> = Mutex::new(Weak::new());
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -55,7 +56,8 @@ pub(crate) fn shared() -> Arc<Lab> {
     })
 }
 
-/// Functions of all scripts: `until CONDITION` waits for it, `lines FILE N` for so many lines, `same PID` prints what must not change by a round trip.
+/// Functions of all scripts: `until CONDITION` waits for it, `lines FILE N` for so many lines,
+/// `same PID` prints what must not change by a round trip.
 pub(crate) const TOOLS: &str = r#"
 export TERN_QUIET=1
 until_() {

@@ -1,11 +1,13 @@
-//! Ranks of a real MPI, MPICH over UCX: UCX waits by an epoll inside of another one, in each of its processes.
+//! Ranks of a real MPI, MPICH over UCX: UCX waits by an epoll inside of another one, in each of its
+//! processes.
 //!
-//! The ranks talk over TCP (`UCX_TLS`), for memory in common keeps processes on one machine. They end without MPI_Finalize: MPICH 4.0 over UCX's TCP
-//! hangs in it at times, without tern, too.
+//! The ranks talk over TCP (`UCX_TLS`), for memory in common keeps processes on one machine. They
+//! end without MPI_Finalize: MPICH 4.0 over UCX's TCP hangs in it at times, without tern, too.
 
 use crate::{at_home, program, shared};
 
-/// Passes a token round, and adds numbers up, until rank 0 finds a file `end`. Rank 0 prints a line each round.
+/// Passes a token round, and adds numbers up, until rank 0 finds a file `end`. Rank 0 prints a line
+/// each round.
 const RING: &str = r#"
 #include <mpi.h>
 #include <stdio.h>

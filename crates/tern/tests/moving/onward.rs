@@ -1,4 +1,5 @@
-//! From node to node: straight there, home's deputy being neither filled nor woken; by way of home where that cannot be.
+//! From node to node: straight there, home's deputy being neither filled nor woken; by way of home
+//! where that cannot be.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,8 @@ legs = json.load(sys.stdin)
 print(*(leg["to"] for leg in legs), legs[0]["detour"] or "")'; }
 "#;
 
-/// Says in lines how far it is, and counts what it is sent: signals that are not merged. Ends when it has got as many as its argument or the file `sent` says.
+/// Says in lines how far it is, and counts what it is sent: signals that are not merged. Ends when
+/// it has got as many as its argument or the file `sent` says.
 const COUNTER: &str = r#"
 #include <signal.h>
 #include <stdio.h>
@@ -99,7 +101,8 @@ open('sent.new', 'w').write(str(sent)); os.rename('sent.new', 'sent')" & sender=
     assert_eq!(words, ["6", "n2", "6", "n3", "7"]);
 }
 
-/// What it got in the first room, under other numbers than at home, is its own in the second; what it has in common with its child, too.
+/// What it got in the first room, under other numbers than at home, is its own in the second; what
+/// it has in common with its child, too.
 #[test]
 fn connections_and_children() {
     let lab = shared();
@@ -170,7 +173,8 @@ fn a_way_round() {
     assert!(text.ends_with("away on n3\n1\n7"), "{text}");
 }
 
-/// The room that it has left has nothing of it any more, here or there: its end is none of the process'.
+/// The room that it has left has nothing of it any more, here or there: its end is none of the
+/// process'.
 #[test]
 fn the_room_that_it_left_may_end() {
     let lab = common::lab_of(&common::options(3));

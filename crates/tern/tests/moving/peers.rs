@@ -1,10 +1,13 @@
-//! Whom a program works with while it is moved: a peer on another machine that knows nothing of tern, and another program on the same database.
+//! Whom a program works with while it is moved: a peer on another machine that knows nothing of
+//! tern, and another program on the same database.
 
 use std::process::{Command, Stdio};
 
 use crate::{at_home, shared};
 
-/// `stream.py MIB SIDE ADDRESS`: sends and takes at least so many MiB at once, until there is a file `enough` where it connects; says how far it is, and what came and what the ends of the connection are.
+/// `stream.py MIB SIDE ADDRESS`: sends and takes at least so many MiB at once, until there is a
+/// file `enough` where it connects; says how far it is, and what came and what the ends of the
+/// connection are.
 const STREAM: &str = r#"
 import hashlib, os, socket, sys, threading, time
 least, piece, connects = int(sys.argv[1]) << 20, 1 << 18, sys.argv[2] == "connect"
@@ -83,7 +86,8 @@ fn streams(mib: u32) {
     assert_eq!((&here[3], &here[5]), (&there[5], &there[3]), "what was sent and what came");
 }
 
-/// A peer on a third machine sees one connection from one address, and every byte once, both ways, through five moves.
+/// A peer on a third machine sees one connection from one address, and every byte once, both ways,
+/// through five moves.
 #[test]
 fn a_peer_elsewhere_sees_one_connection() {
     streams(32);
@@ -95,8 +99,8 @@ fn a_peer_elsewhere_sees_one_connection_of_a_gib() {
     streams(1024);
 }
 
-/// `writer.py NAME N [FILE]`: so many transactions on a database with a write-ahead log, whose index all writers map shared and writable; half-way it waits for
-/// the file.
+/// `writer.py NAME N [FILE]`: so many transactions on a database with a write-ahead log, whose
+/// index all writers map shared and writable; half-way it waits for the file.
 const WRITER: &str = r#"
 import os, sqlite3, sys, time
 name, n = sys.argv[1], int(sys.argv[2])
@@ -111,7 +115,8 @@ for i in range(n):
     while i == n // 2 and sys.argv[3:] and not os.path.exists(sys.argv[3]): time.sleep(0.01)
 "#;
 
-/// Two writers on one database, one of them placed on another node, then one of them moved: ten thousand transactions, none lost, none torn.
+/// Two writers on one database, one of them placed on another node, then one of them moved: ten
+/// thousand transactions, none lost, none torn.
 #[test]
 fn two_writers_on_one_database() {
     let lab = shared();
@@ -148,7 +153,8 @@ ask("select count(*), count(distinct name || i) from t"); ask("select sum from s
     assert_eq!(text.trim(), format!("{once}\n{once}"));
 }
 
-/// `lock.py KIND`: locks a byte of the file `f` that it opened itself, and makes that lock its own alone when it is told.
+/// `lock.py KIND`: locks a byte of the file `f` that it opened itself, and makes that lock its own
+/// alone when it is told.
 const LOCK: &str = r#"
 import fcntl, signal, sys
 f = open("f", "r+")
@@ -165,7 +171,8 @@ print("locked", flush=True)
 while True: signal.pause()
 "#;
 
-/// What a process locked while it was away it holds as its own when it has come home. Failed before: such a process stayed away, and one that had to come home got an error. What belongs to
+/// What a process locked while it was away it holds as its own when it has come home. Failed
+/// before: such a process stayed away, and one that had to come home got an error. What belongs to
 /// nobody else does not change hands for a user's wish.
 #[test]
 fn locks_taken_away_come_home() {
@@ -194,7 +201,8 @@ END
     assert_eq!(text.replace('\n', " "), "taken free taken 1 taken alone taken free 1 free free taken free");
 }
 
-/// A record lock (fcntl) is its process', and would go with any descriptor of the file that this closes: while it is held, a file that others have open in common with it stays where it is.
+/// A record lock (fcntl) is its process', and would go with any descriptor of the file that this
+/// closes: while it is held, a file that others have open in common with it stays where it is.
 /// Failed before: both locks were lost when the parent came home.
 #[test]
 fn record_locks_of_families_are_not_lost() {
@@ -230,8 +238,9 @@ END
     assert_eq!(text.trim(), ["has locked\ntaken\nfree"; 2].join("\n"));
 }
 
-/// `hold.py`, `hold.sh` and `family.py` lock the file `lock` (flock(2)), and write to it before and after they are moved: the first alone; the second has it locked by another program, and
-/// children that have it open; the third has a child that writes, too.
+/// `hold.py`, `hold.sh` and `family.py` lock the file `lock` (flock(2)), and write to it before and
+/// after they are moved: the first alone; the second has it locked by another program, and children
+/// that have it open; the third has a child that writes, too.
 const HOLDERS: &str = r#"
 cat > hold.py <<'END'
 import fcntl, os, time
@@ -259,8 +268,10 @@ until("end"); os.wait()
 END
 "#;
 
-/// A lock of an open file (flock(2)) that was taken away is held all the while its process comes home, goes on, and comes home again, and is free when all who have it have closed it. Failed
-/// before: who had locked a file stayed away; and where another program had done it for them (flock(1)), the lock was lost.
+/// A lock of an open file (flock(2)) that was taken away is held all the while its process comes
+/// home, goes on, and comes home again, and is free when all who have it have closed it. Failed
+/// before: who had locked a file stayed away; and where another program had done it for them
+/// (flock(1)), the lock was lost.
 #[test]
 fn locks_of_open_files_come_home() {
     let lab = shared();

@@ -2,7 +2,8 @@
 
 use crate::{at_home, shared};
 
-/// A process is looked at while it runs, and goes on; what is no image, or holds what is not known, is refused in words.
+/// A process is looked at while it runs, and goes on; what is no image, or holds what is not known,
+/// is refused in words.
 #[test]
 fn a_process_in_a_file() {
     let lab = shared();

@@ -1,9 +1,11 @@
-//! Kinds of state that are seldom, one by one: carried, or refused by their names; never moved half.
+//! Kinds of state that are seldom, one by one: carried, or refused by their names; never moved
+//! half.
 
 use crate::{at_home, shared};
 
-/// What a Python program does first (`sc`: a system call, `m`: memory without a name), what it does when it may have been moved and must hold true, and the word with which
-/// it is refused; no word: it goes.
+/// What a Python program does first (`sc`: a system call, `m`: memory without a name), what it does
+/// when it may have been moved and must hold true, and the word with which it is refused; no word:
+/// it goes.
 const KINDS: &[(&str, &str, &str)] = &[
     ("sc(425, 4, bytes(120))", "True", "io_uring"),
     ("f = sc(447, 0); os.ftruncate(f, 4096); s = mmap.mmap(f, 4096); os.close(f)", "True", "memfd_secret"),
@@ -192,7 +194,8 @@ os.execvp("tern", ["tern", "run", "--on", "n2", "--", "echo", "placed"])
     assert!(text == "absent" || (text.contains("Landlock") && text.ends_with("125")), "{text}");
 }
 
-/// Reads a byte, says so, and ends: in 32-bit code. (Before, it was killed by the first call that was made in it.)
+/// Reads a byte, says so, and ends: in 32-bit code. (Before, it was killed by the first call that
+/// was made in it.)
 const OF_32_BITS: &str = r#"
 import struct
 base, head = 0x08048000, 52 + 32
@@ -232,7 +235,8 @@ fn a_placed_program_has_the_personality_of_who_placed_it() {
     assert_eq!(text.split_whitespace().collect::<Vec<_>>(), ["00040000", "00000000"]);
 }
 
-/// A FIFO that was opened away cannot be opened anew: that would wait for the other end. (Failed before: its move waited for 20 s, and said that it was not away.)
+/// A FIFO that was opened away cannot be opened anew: that would wait for the other end. (Failed
+/// before: its move waited for 20 s, and said that it was not away.)
 #[test]
 fn a_fifo_opened_away_keeps_its_process_there() {
     let lab = shared();
@@ -251,7 +255,8 @@ fn a_fifo_opened_away_keeps_its_process_there() {
     assert!(lines.len() == 3 && lines[0] == "up" && lines[1..].iter().all(right), "{text}");
 }
 
-/// What waits in a pair of sockets and cannot be told keeps its process there, and nobody loses anything by that; when it was received, both ends come home.
+/// What waits in a pair of sockets and cannot be told keeps its process there, and nobody loses
+/// anything by that; when it was received, both ends come home.
 #[test]
 fn what_waits_in_sockets_and_cannot_be_told_is_named() {
     let lab = shared();

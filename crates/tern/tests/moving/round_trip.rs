@@ -2,7 +2,8 @@
 
 use crate::{at_home, program, shared};
 
-/// Checks its memory all the time, counts signals, keeps a file's offset and an environment in registers, and says so in lines.
+/// Checks its memory all the time, counts signals, keeps a file's offset and an environment in
+/// registers, and says so in lines.
 const COUNTER: &str = r#"
 #include <signal.h>
 #include <stdio.h>
@@ -30,7 +31,8 @@ int main(int count, char **words) {
 }
 "#;
 
-/// Maps, descriptors, threads and status are the same before and after; signals arrive wherever it is; its parent sees its end.
+/// Maps, descriptors, threads and status are the same before and after; signals arrive wherever it
+/// is; its parent sees its end.
 fn there_and_back(name: &str, flags: &[&str]) {
     let lab = shared();
     let counter = program(&lab, name, COUNTER, flags);

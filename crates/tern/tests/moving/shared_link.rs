@@ -1,11 +1,13 @@
-//! Moves over a link that others use too, or that is slow: packed, limited, and behind what others send.
+//! Moves over a link that others use too, or that is slow: packed, limited, and behind what others
+//! send.
 
 use lab::{Lab, Options};
 
 use crate::{at_home, common, shared};
 
-/// `hold KIND MB`: a process with memory that packs well or not at all, and looks at it all the time; `go` moves it, when all of that is another than where it was before; `field NAME`
-/// of the last move.
+/// `hold KIND MB`: a process with memory that packs well or not at all, and looks at it all the
+/// time; `go` moves it, when all of that is another than where it was before; `field NAME` of the
+/// last move.
 const TOOLS: &str = r#"
 cat > hold.py <<'END'
 import hashlib, os, signal, sys, time
@@ -37,7 +39,8 @@ fn limited(rate_bits: u64) -> Lab {
     common::lab_of(&Options { rate_bits: Some(rate_bits), ..common::options(2) })
 }
 
-/// What packs well goes packed, both ways, whichever way it goes; random bytes cost next to nothing more. The link is slower than the compressor, however busy this machine is.
+/// What packs well goes packed, both ways, whichever way it goes; random bytes cost next to nothing
+/// more. The link is slower than the compressor, however busy this machine is.
 #[test]
 fn a_slow_link_carries_packed_pages() {
     let lab = limited(25_000_000);
@@ -92,13 +95,15 @@ fn buffers_are_kept_to() {
     let text = at_home(&lab, &script).text();
     let numbers: Vec<i64> = text.lines().map(|n| n.parse().unwrap()).collect();
     assert_eq!((numbers.len(), &numbers[21..]), (27, &[1; 6][..]), "{text}");
-    // 24 bytes before each 1024, or 4096. What packs while this machine is busy only takes away from it: the most tells.
+    // 24 bytes before each 1024, or 4096. What packs while this machine is busy only takes away
+    // from it: the most tells.
     let [small, page, large] =
         [0, 7, 14].map(|first| numbers[first..first + 7].iter().max().copied().unwrap_or_default());
     assert!(small > page + 80 && page > large + 20, "{text}");
 }
 
-/// Another guest's calls go on while the link is full. Failed once: they waited for all that lay in the socket, 0.6 s each.
+/// Another guest's calls go on while the link is full. Failed once: they waited for all that lay in
+/// the socket, 0.6 s each.
 #[test]
 fn others_go_first() {
     let lab = limited(100_000_000);

@@ -1,4 +1,5 @@
-//! Programs that are stopped by job control are moved as they are, and go on when they are continued, wherever that is.
+//! Programs that are stopped by job control are moved as they are, and go on when they are
+//! continued, wherever that is.
 
 use crate::common::eventually;
 use crate::{at_home, program, shared};
@@ -26,7 +27,8 @@ int main(void) {
 }
 "#;
 
-/// `stops PID`: until it is stopped, and its lines show that its body is, too. `goes_on N`: until there are N lines more.
+/// `stops PID`: until it is stopped, and its lines show that its body is, too. `goes_on N`: until
+/// there are N lines more.
 const TOOLS: &str = r#"
 stops() { until_ "grep -q '^State:.T' /proc/$1/status"; n=-1; until_ "[ \$n = \$(wc -l < said) ] || { n=\$(wc -l < said); sleep 0.1; false; }"; }
 still() { n=$(wc -l < said); sleep 0.15; [ $n = $(wc -l < said) ] && grep -q '^State:.T' /proc/$1/status && echo "still stopped"; }
@@ -60,7 +62,8 @@ fn a_stopped_program_is_moved_as_it_is() {
     assert_eq!(text, format!("{still}\non n2\n{still}\n{still}\n{still}\n{still}\n{still}\n143\n3"));
 }
 
-/// The job of an interactive shell, stopped by its terminal's key, is moved and put into the foreground again.
+/// The job of an interactive shell, stopped by its terminal's key, is moved and put into the
+/// foreground again.
 #[test]
 fn a_stopped_job_is_moved_and_continued_by_its_shell() {
     let lab = shared();
@@ -89,7 +92,8 @@ fn states(command: &[u8]) -> String {
     all.filter_map(of).collect()
 }
 
-/// It says nothing that would have home look: neither when it was placed nor when it had come from another node.
+/// It says nothing that would have home look: neither when it was placed nor when it had come from
+/// another node.
 #[test]
 fn one_that_does_nothing_is_seen_to_be_stopped() {
     let lab = shared();
@@ -115,7 +119,8 @@ fn one_that_does_nothing_is_seen_to_be_stopped() {
     }
 }
 
-/// Children that are stopped as soon as they are there: their deputies had not done all that they were told. (Before, one of six was "busy".)
+/// Children that are stopped as soon as they are there: their deputies had not done all that they
+/// were told. (Before, one of six was "busy".)
 #[test]
 fn children_stopped_at_once_come_home() {
     let lab = shared();

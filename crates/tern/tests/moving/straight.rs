@@ -7,7 +7,8 @@ use crate::following::FAMILY;
 use crate::{at_home, common, program, shared};
 use lab::{Lab, Options};
 
-/// `on PID NODE WORDS..` moves, and prints how; what did not go straight, wholly. `begin PROGRAM` has it run on n2; `end` has it end at home, and prints what is left of watching there.
+/// `on PID NODE WORDS..` moves, and prints how; what did not go straight, wholly. `begin PROGRAM`
+/// has it run on n2; `end` has it end at home, and prints what is left of watching there.
 const TOOLS: &str = r#"
 on() { tern move --json "$@" > leg 2> why || { echo "$@"; cat why; return 1; }
 python3 -c '
@@ -95,7 +96,8 @@ fn programs_that_are_executed_meanwhile() {
     assert_eq!(text, "moved\n4 whole");
 }
 
-/// Post-copy, and what `auto` does with a writer that outruns the link: no page is stale or torn, and none is left behind.
+/// Post-copy, and what `auto` does with a writer that outruns the link: no page is stale or torn,
+/// and none is left behind.
 #[test]
 fn pages_that_follow() {
     let lab = shared();
@@ -161,7 +163,8 @@ fn families_and_ends_while_pages_follow() {
     assert_eq!(text, "6 1 2 4 5 d 0\nkilled 137");
 }
 
-/// Looks at its memory all the time; told to, it has children that do so too. Whoever finds a page that is not what it was says so.
+/// Looks at its memory all the time; told to, it has children that do so too. Whoever finds a page
+/// that is not what it was says so.
 const BEREFT: &str = r#"
 #include <signal.h>
 #include <stdint.h>
@@ -186,7 +189,8 @@ int main(void) {
 }
 "#;
 
-/// The node that has the pages that follow is lost: who misses them, children too, ends and says why; nobody goes on with other pages.
+/// The node that has the pages that follow is lost: who misses them, children too, ends and says
+/// why; nobody goes on with other pages.
 #[test]
 fn pages_that_are_lost() {
     let lab = slow_lab();

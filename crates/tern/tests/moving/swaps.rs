@@ -72,8 +72,8 @@ impl Holder {
     }
 }
 
-/// Six processes cross over a full link, by every way, and come back: none hinders another for ever, and none is torn. How fairly they share
-/// it, `tern bench pairs` measures.
+/// Six processes cross over a full link, by every way, and come back: none hinders another for
+/// ever, and none is torn. How fairly they share it, `tern bench pairs` measures.
 #[test]
 fn two_nodes_swap_processes() {
     const NODES: [(&str, &str); 2] = [("n1", "n2"), ("n2", "n1")];

@@ -1,4 +1,5 @@
-//! Processes that share their memory or their table of descriptors with others, and threads that do not share theirs: they stay, with that reason, and nobody loses anything.
+//! Processes that share their memory or their table of descriptors with others, and threads that do
+//! not share theirs: they stay, with that reason, and nobody loses anything.
 
 use crate::{at_home, program, shared};
 
@@ -54,7 +55,8 @@ int main(int count, char **words) {
 }
 "#;
 
-/// Before, the parent of the first died of a segmentation fault, and the others could not read what they had opened.
+/// Before, the parent of the first died of a segmentation fault, and the others could not read what
+/// they had opened.
 #[test]
 fn who_shares_memory_or_descriptors_stays() {
     let lab = shared();

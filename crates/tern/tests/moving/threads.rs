@@ -2,7 +2,8 @@
 
 use crate::{at_home, program, shared};
 
-/// Eight threads take turns by a condition; the first one makes short-lived threads. Each checks its TID and its thread-local count.
+/// Eight threads take turns by a condition; the first one makes short-lived threads. Each checks
+/// its TID and its thread-local count.
 const TURNS: &str = r#"
 #define _GNU_SOURCE
 #include <pthread.h>

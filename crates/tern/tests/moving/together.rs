@@ -2,7 +2,8 @@
 
 use crate::{at_home, program, shared};
 
-/// A program that counts in memory that it shares with its children: each in a slot of its own, and all in one under a lock. At the end it prints what must be.
+/// A program that counts in memory that it shares with its children: each in a slot of its own, and
+/// all in one under a lock. At the end it prints what must be.
 const COUNTERS: &str = r#"
 import mmap, os, struct, sys, time, multiprocessing
 m = mmap.mmap(-1, 8192)
@@ -30,7 +31,8 @@ print("right" if codes == [0, 0] and get(0) == n and get(700) == sum(map(get, ra
       "wrong %r %r %r %r" % (codes, n, get(700), [get(i) for i in range(3)]), flush=True)
 "#;
 
-/// A file of home's mapped shared and writable brings a process home, and with it the child with which it shares memory; they share it still.
+/// A file of home's mapped shared and writable brings a process home, and with it the child with
+/// which it shares memory; they share it still.
 #[test]
 fn a_call_brings_both() {
     let lab = shared();
@@ -86,7 +88,8 @@ fn three_that_count() {
     assert_eq!(text, "right\nright\nright");
 }
 
-/// Workers of a pool, which share locks and pipes; one that waits for its work is told to come home, then one that works.
+/// Workers of a pool, which share locks and pipes; one that waits for its work is told to come
+/// home, then one that works.
 #[test]
 fn a_pool() {
     let lab = shared();
@@ -191,7 +194,8 @@ END
     );
 }
 
-/// Three that share in a chain, the last nothing with the first but an open file in memory; each has other parts mapped. Each writes what the next waits for.
+/// Three that share in a chain, the last nothing with the first but an open file in memory; each
+/// has other parts mapped. Each writes what the next waits for.
 const CHAIN: &str = r#"
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -268,7 +272,8 @@ fn each_has_other_parts() {
     assert_eq!(text, ["3 z 7 2"; 3].join("\n"));
 }
 
-/// All of a family ask at the same time, for calls of their own, while they fork: each comes, and none is left.
+/// All of a family ask at the same time, for calls of their own, while they fork: each comes, and
+/// none is left.
 #[test]
 fn all_ask_at_once() {
     let lab = shared();

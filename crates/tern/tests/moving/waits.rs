@@ -1,8 +1,10 @@
-//! Calls that wait for a time, from which a program was taken away in the middle: they end when they should.
+//! Calls that wait for a time, from which a program was taken away in the middle: they end when
+//! they should.
 
 use crate::{at_home, program, shared};
 
-/// Waits for 2 s in each of these ways, at once, each in a thread of its own, and says how long that took.
+/// Waits for 2 s in each of these ways, at once, each in a thread of its own, and says how long
+/// that took.
 const WAITS: &str = r#"
 #define _GNU_SOURCE
 #include <linux/futex.h>

@@ -4,7 +4,8 @@ use lab::{Lab, Options};
 
 use crate::{at_home, common};
 
-/// Memory that a link of 5 MB/s carries for some seconds; every line proves that it is whole. `anew`: all of it is another.
+/// Memory that a link of 5 MB/s carries for some seconds; every line proves that it is whole.
+/// `anew`: all of it is another.
 const HOLDER: &str = r#"
 cat > holder.py <<'END'
 import hashlib, os, signal, time
@@ -55,7 +56,8 @@ fn how_far_a_move_is() {
     assert!(told.iter().skip(1).all(|t| (100_000..30_000_000).contains(&t[2])), "{text}");
 }
 
-/// Before the commit point an interrupt leaves the process where it was, both ways; then it can be moved as ever.
+/// Before the commit point an interrupt leaves the process where it was, both ways; then it can be
+/// moved as ever.
 #[test]
 fn an_interrupt_calls_it_off() {
     let lab = limited();
@@ -90,7 +92,8 @@ fn an_interrupt_does_not_part_a_process_from_its_memory() {
     assert_eq!(at_home(&lab, &script).text(), "0 1\nn2\nhome");
 }
 
-/// What is shown is what the link took: of memory that goes packed, less than there is. (Failed before: it showed twice the rate.)
+/// What is shown is what the link took: of memory that goes packed, less than there is. (Failed
+/// before: it showed twice the rate.)
 #[test]
 fn what_is_shown_keeps_to_the_rate() {
     let script = r#"

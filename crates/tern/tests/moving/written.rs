@@ -1,9 +1,11 @@
-//! Files that a process writes to when it is moved: nobody can run them as long as they are open for writing, and nothing holds them open when the process has closed them.
+//! Files that a process writes to when it is moved: nobody can run them as long as they are open
+//! for writing, and nothing holds them open when the process has closed them.
 
 use crate::{at_home, program, shared};
 
-/// Makes a program, round after round, and runs it when it has closed it. With an argument each is open until a SIGUSR1 comes; else for a short while, and there are so many megabytes of memory.
-/// A SIGTERM is the end. What it makes is itself, which ends at once with two arguments.
+/// Makes a program, round after round, and runs it when it has closed it. With an argument each is
+/// open until a SIGUSR1 comes; else for a short while, and there are so many megabytes of memory. A
+/// SIGTERM is the end. What it makes is itself, which ends at once with two arguments.
 const MAKER: &str = r#"
 #include <errno.h>
 #include <fcntl.h>
@@ -55,7 +57,8 @@ int main(int count, char **words) {
 }
 "#;
 
-/// Closed by its program, in whatever place, it can be run: the deputy, and the body that has been left and may live on for its pages, do not have it open.
+/// Closed by its program, in whatever place, it can be run: the deputy, and the body that has been
+/// left and may live on for its pages, do not have it open.
 #[test]
 fn what_was_written_in_several_places_can_be_run() {
     let lab = shared();
@@ -82,7 +85,8 @@ fn what_was_written_in_several_places_can_be_run() {
     assert_eq!(words, ["moved", "moved", "moved", "moved", "moved", "moved", "0", "busy"]);
 }
 
-/// What is made ready elsewhere for a program that still runs does not have it open: the program closes it, and runs it.
+/// What is made ready elsewhere for a program that still runs does not have it open: the program
+/// closes it, and runs it.
 #[test]
 fn what_is_closed_while_pages_go_ahead_can_be_run() {
     let lab = shared();
@@ -104,7 +108,8 @@ fn what_is_closed_while_pages_go_ahead_can_be_run() {
     assert_eq!(words, ["moved", "moved", "moved", "0", "busy"]);
 }
 
-/// Nobody but who made it may write to it (`open` with 0444, as git makes its objects): it goes on with the open file that it had away.
+/// Nobody but who made it may write to it (`open` with 0444, as git makes its objects): it goes on
+/// with the open file that it had away.
 #[test]
 fn what_was_made_away_and_may_be_read_alone_comes_home() {
     let lab = shared();

@@ -4,7 +4,8 @@ use std::process::Stdio;
 
 use crate::{lab, placed};
 
-/// Opens as many files as it may, or `$1`, most of them for reading, a tenth for writing; says how many; then uses them all, though their names are gone.
+/// Opens as many files as it may, or `$1`, most of them for reading, a tenth for writing; says how
+/// many; then uses them all, though their names are gone.
 const OPENS: &str = "
 import os, resource, sys
 most = int(sys.argv[1]) or resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -30,7 +31,8 @@ for at, file in enumerate(files):
 print('wrong', wrong)
 ";
 
-/// So many files one process at home may have open: a third of them was all that the programs of a room had together.
+/// So many files one process at home may have open: a third of them was all that the programs of a
+/// room had together.
 const LIMIT: usize = 600;
 
 #[test]

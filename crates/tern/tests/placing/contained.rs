@@ -1,4 +1,5 @@
-//! A steward or a warden that fails on one guest's account loses that guest alone. Only in builds with the feature `faults`.
+//! A steward or a warden that fails on one guest's account loses that guest alone. Only in builds
+//! with the feature `faults`.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -10,7 +11,8 @@ use lab::Lab;
 
 use crate::{lab, wait_for};
 
-/// Answers each line with what is in its file after it has added the line, by way of a child and a pipe.
+/// Answers each line with what is in its file after it has added the line, by way of a child and a
+/// pipe.
 const BYSTANDER: &str = r#"while read line; do echo $line >> $0; cat $0 | tr '\n' ' '; echo; done"#;
 
 /// A placed program that is talked to.
@@ -45,7 +47,8 @@ fn run_dir(lab: &Lab, node: &str) -> PathBuf {
     lab.root(node).unwrap().join("run/tern")
 }
 
-/// What the victim does when it is told to, the fault that is met then, and where; a signal that it is sent from home, if that is it.
+/// What the victim does when it is told to, the fault that is met then, and where; a signal that it
+/// is sent from home, if that is it.
 struct Case {
     does: &'static str,
     fault: &'static str,
@@ -69,7 +72,8 @@ const CASES: [Case; 7] = [
     case("look there", "n2", "exec cat /proc/loadavg"),
 ];
 
-/// Before, the room ended, and with it all of its guests; or a thread of the warden did, and all of them waited for ever.
+/// Before, the room ended, and with it all of its guests; or a thread of the warden did, and all of
+/// them waited for ever.
 #[test]
 fn who_makes_tern_fail_is_lost_alone() {
     let lab = lab(2);
@@ -103,7 +107,8 @@ fn ask_all(bystanders: &mut [Guest], said: &mut String, line: &str) {
     said.push(' ');
 }
 
-/// Has a victim meet the fault: what it says on standard error, and the signal that ended it, as its parent sees it.
+/// Has a victim meet the fault: what it says on standard error, and the signal that ended it, as
+/// its parent sees it.
 fn fail(lab: &Lab, case: &Case) -> (String, Option<i32>) {
     let mut victim = Guest::place(lab, &["sh", "-c", &format!("trap : USR1; echo $$; read line; {}", case.does)]);
     let pid = victim.hear();

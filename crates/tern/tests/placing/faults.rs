@@ -79,7 +79,8 @@ fn a_home_that_dies_takes_its_bodies() {
     guest.child.wait().unwrap();
 }
 
-/// For longer than the daemon waits for answers to questions of its own. Failed once: where home had little of a core, and many began at once.
+/// For longer than the daemon waits for answers to questions of its own. Failed once: where home
+/// had little of a core, and many began at once.
 #[test]
 fn a_steward_that_is_slow_is_waited_for() {
     let lab = lab(2);

@@ -1,4 +1,5 @@
-//! What holds for every placed program: who it is at home, what the network shows, what is left behind, what faults do.
+//! What holds for every placed program: who it is at home, what the network shows, what is left
+//! behind, what faults do.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod ceiling;
@@ -119,7 +120,8 @@ fn the_process_at_home_is_the_program() {
     child.wait().unwrap();
 }
 
-/// Mounts of single files, which containers have, too: n1's own host name lies over this machine's, and the tern binary over an empty file.
+/// Mounts of single files, which containers have, too: n1's own host name lies over this machine's,
+/// and the tern binary over an empty file.
 #[test]
 fn files_that_are_mounts_are_seen() {
     let lab = lab(2);
@@ -200,8 +202,9 @@ fn whoever_was_told_sees_the_news() {
     }
 }
 
-/// The kernel of the node forgets the name of a directory that is renamed at home, and says of who is in it that it was removed. The paths of sockets were then resolved somewhere
-/// else, without a word.
+/// The kernel of the node forgets the name of a directory that is renamed at home, and says of who
+/// is in it that it was removed. The paths of sockets were then resolved somewhere else, without a
+/// word.
 #[test]
 fn sockets_are_made_in_the_working_directory_or_not_at_all() {
     const PROGRAM: &str = r#"

@@ -7,7 +7,8 @@ use lab::Lab;
 
 use crate::{comm, lab, wait_for};
 
-/// Resident memory may grow by this much in 200 placements: caches of the allocator, not leaks of every placement.
+/// Resident memory may grow by this much in 200 placements: caches of the allocator, not leaks of
+/// every placement.
 const GROWTH_BYTES: u64 = 16 << 20;
 
 /// What could be left, counted for one node.
@@ -54,7 +55,8 @@ fn resident_bytes(lab: &Lab, node: &str) -> u64 {
     lab.processes(node).unwrap().into_iter().map(of).sum()
 }
 
-/// 16 at a time, on the same 40 files, which the home's server keeps at hand; each reads a file, writes one, and prints.
+/// 16 at a time, on the same 40 files, which the home's server keeps at hand; each reads a file,
+/// writes one, and prints.
 fn place(lab: &Lab, times: u32) {
     let script = format!(
         "cd /tmp && for i in $(seq {times}); do echo $i; done | xargs -P 16 -I N tern run --on n2 -- sh -c 'read line < /etc/hostname; echo N > out.$((N % 40)); echo $line N' | sort -u | wc -l"

@@ -22,7 +22,8 @@ fn capture(lab: &Lab) -> OwnedFd {
             assert!(raw >= 0, "{}", std::io::Error::last_os_error());
             OwnedFd::from_raw_fd(raw)
         };
-        // So that nothing is lost while the reader waits for a CPU; and so that the reader sees its end.
+        // So that nothing is lost while the reader waits for a CPU; and so that the reader sees its
+        // end.
         rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, 64 << 20).unwrap();
         rustix::net::sockopt::set_socket_timeout(
             &socket,
@@ -43,7 +44,8 @@ fn frames_during(lab: &Lab, work: impl FnOnce()) -> (usize, usize) {
         let reader = scope.spawn(|| {
             let mut frame = vec![0; 1 << 16];
             let (mut marked, mut all) = (0, 0);
-            // Daemons never fall silent: after the work, a second is enough for what is still in the socket.
+            // Daemons never fall silent: after the work, a second is enough for what is still in
+            // the socket.
             let mut end = None;
             loop {
                 let at_end = end.is_some_and(|end: Instant| end.elapsed() > Duration::from_secs(1));

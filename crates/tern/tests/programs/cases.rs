@@ -1,8 +1,9 @@
-//! The table of real programs. Each is one process with threads at most; what it prints must not change from run to run.
+//! The table of real programs. Each is one process with threads at most; what it prints must not
+//! change from run to run.
 
 /// Where standard input comes from.
 pub enum Input {
-    /// `/dev/null`.
+    /// Standard input is `/dev/null`.
     Nothing,
     /// A pipe, filled with this file of the case's directory.
     Pipe(&'static str),
@@ -17,7 +18,8 @@ pub struct Case {
     pub name: &'static str,
     /// Programs that must be installed, else the case is left out.
     pub needs: &'static [&'static str],
-    /// Arguments, the program's name first. `CC1` is the path of gcc's compiler proper, which forks no assembler.
+    /// Arguments, the program's name first. `CC1` is the path of gcc's compiler proper, which forks
+    /// no assembler.
     pub command: &'static [&'static str],
     pub input: Input,
     /// Standard error differs in its words.
@@ -54,7 +56,8 @@ const fn needing(needs: &'static [&'static str], case: Case) -> Case {
     Case { needs, ..case }
 }
 
-/// Made once, copied for every run: inputs that are too large or too special to keep as files. Runs in the directory with the inputs.
+/// Made once, copied for every run: inputs that are too large or too special to keep as files. Runs
+/// in the directory with the inputs.
 pub const PANTRY: &str = r#"
 set -e
 /usr/bin/python3 - <<'END'
@@ -267,7 +270,8 @@ pub const PERMISSIONS: &[Case] = &[
     case("truncate another's", &["truncate", "-s", "0", "private"]),
 ];
 
-/// Makes what `PERMISSIONS` is about. Runs in the directory, as root; `USER` is the uid that will run.
+/// Makes what `PERMISSIONS` is about. Runs in the directory, as root; `USER` is the uid that will
+/// run.
 pub const PREPARE_USERS: &str = r#"
 set -e
 echo secret > private; chmod 600 private

@@ -1,5 +1,6 @@
-//! Real programs: each is run natively at home and placed on a node that has nothing, by the same user in equal directories. Standard output,
-//! standard error, exit status and the files that it leaves must be the same.
+//! Real programs: each is run natively at home and placed on a node that has nothing, by the same
+//! user in equal directories. Standard output, standard error, exit status and the files that it
+//! leaves must be the same.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod cases;

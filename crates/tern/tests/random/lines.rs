@@ -1,4 +1,5 @@
-//! A grammar of command lines. What they print must not depend on chance, time or numbers of processes.
+//! A grammar of command lines. What they print must not depend on chance, time or numbers of
+//! processes.
 //!
 //! In a template `<name>` stands for a draw from the list of that name.
 

@@ -1,5 +1,6 @@
-//! Command lines made by chance: natively at home, and placed on a node that has nothing. They print the same, end alike, leave the same files, and no process.
-//! A run follows from its seed: `TERN_SEED` starts elsewhere, `TERN_LINES` makes more or fewer.
+//! Command lines made by chance: natively at home, and placed on a node that has nothing. They
+//! print the same, end alike, leave the same files, and no process. A run follows from its seed:
+//! `TERN_SEED` starts elsewhere, `TERN_LINES` makes more or fewer.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 #[path = "../common/mod.rs"]
@@ -36,7 +37,8 @@ git init -q -b main repository; cd repository; git config user.name x; git confi
 for i in 1 2 3; do echo "line $i" >> f; git add f; git commit -qm "change $i"; done
 "#;
 
-/// Runs one script in a fresh directory, and shows everything that is to be seen of it. `$1`: the script; `$2`: how it is placed.
+/// Runs one script in a fresh directory, and shows everything that is to be seen of it. `$1`: the
+/// script; `$2`: how it is placed.
 const RUN: &str = r#"
 export LC_ALL=C.UTF-8 HOME=/tmp GIT_AUTHOR_DATE=2026-01-01T00:00:00Z GIT_COMMITTER_DATE=2026-01-01T00:00:00Z GIT_AUTHOR_NAME=x GIT_AUTHOR_EMAIL=x@y
 export GIT_COMMITTER_NAME=x GIT_COMMITTER_EMAIL=x@y PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/run/lab/bin

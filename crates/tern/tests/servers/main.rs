@@ -1,4 +1,5 @@
-//! Servers and clients that people use: natively at home, and with one side or both placed on a node that has nothing. The same is printed.
+//! Servers and clients that people use: natively at home, and with one side or both placed on a
+//! node that has nothing. The same is printed.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 #[path = "../common/mod.rs"]
@@ -28,8 +29,8 @@ fn inputs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/input")
 }
 
-/// Runs a script in n1, in a directory of its own with all inputs. What it is to place, it runs behind `$RUN`, or, on a third node,
-/// `$ELSEWHERE`.
+/// Runs a script in n1, in a directory of its own with all inputs. What it is to place, it runs
+/// behind `$RUN`, or, on a third node, `$ELSEWHERE`.
 fn run(lab: &Lab, script: &str, port: u16, placed: bool) -> String {
     let place = format!("/tmp/{port}-{placed}");
     let outside = lab.root("n1").unwrap().join(&place[1..]);

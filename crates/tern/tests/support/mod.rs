@@ -11,16 +11,19 @@ use serde_json::Value;
 /// Generous: this machine may be busy.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// The tern to be tested: `TERN_BINARY` (`cargo xtask test` gives the optimised one), else the one that was built with the test.
+/// The tern to be tested: `TERN_BINARY` (`cargo xtask test` gives the optimised one), else the one
+/// that was built with the test.
 fn tern() -> PathBuf {
     std::env::var_os("TERN_BINARY").map_or_else(|| env!("CARGO_BIN_EXE_tern").into(), PathBuf::from)
 }
 
-/// Lets other users into the test's directory, and gives them a tern there: where this project lies, they may not be let in.
+/// Lets other users into the test's directory, and gives them a tern there: where this project
+/// lies, they may not be let in.
 pub fn make_passable(keep: &Path) {
     use std::os::unix::fs::PermissionsExt as _;
     std::fs::set_permissions(keep, std::fs::Permissions::from_mode(0o755)).unwrap();
-    // By a process of its own: one that another test starts meanwhile would inherit the file, open for writing.
+    // By a process of its own: one that another test starts meanwhile would inherit the file, open
+    // for writing.
     assert!(Command::new("cp").arg(tern()).arg(keep.join("tern")).status().unwrap().success());
 }
 
@@ -132,7 +135,7 @@ impl Node {
         self.listen = Some(self.address());
     }
 
-    /// SIGKILL.
+    /// Ends the daemon by SIGKILL.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.daemon.take() {
             let _ = child.kill();

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Number of a forwarded call or stand-in request, chosen by the warden, unique in the life of a room.
+/// Number of a forwarded call or stand-in request, chosen by the warden, unique in the life of a
+/// room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct CallId(pub u64);
 
@@ -11,7 +12,8 @@ pub struct CallId(pub u64);
 pub struct StandinId(pub u32);
 
 impl StandinId {
-    /// Set in the number of what stands for a regular file: the room's kernel is told so when it opens the stand-in, before it is known what for.
+    /// Set in the number of what stands for a regular file: the room's kernel is told so when it
+    /// opens the stand-in, before it is known what for.
     pub const FILE: u32 = 1 << 29;
 
     /// This number, for a regular file's stand-in.
@@ -24,7 +26,8 @@ impl StandinId {
         self.0 & Self::FILE != 0
     }
 
-    /// Which flags of its open file the room's kernel knows as well (fcntl(2)): that of a stream would let one write wait for the other if it were to append.
+    /// Which flags of its open file the room's kernel knows as well (fcntl(2)): that of a stream
+    /// would let one write wait for the other if it were to append.
     pub fn flags_there(self) -> i32 {
         if self.is_file() { APPEND | NONBLOCK } else { NONBLOCK }
     }
@@ -51,7 +54,7 @@ pub struct Call {
     pub out_bytes: u32,
     /// ... or, if not zero, at most `out_fixed` and the result times this.
     pub out_per_result: u32,
-    /// See `out_per_result`.
+    /// A fixed number of bytes beside `out_per_result`.
     pub out_fixed: u32,
     /// Offsets of words in `data` that are offsets into `data` themselves: pointers in structures.
     pub inner: Vec<u32>,

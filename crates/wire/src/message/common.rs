@@ -23,10 +23,11 @@ pub struct OpenAtHome {
     pub fh: u64,
 }
 
-/// A descriptor of an open file that may have a lock of its own (flock(2), F_OFD_SETLK): that stays if the very open file is home's again.
+/// A descriptor of an open file that may have a lock of its own (flock(2), F_OFD_SETLK): that stays
+/// if the very open file is home's again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockedFile {
-    /// The descriptor.
+    /// The number of the descriptor.
     pub fd: i32,
     /// What home has open for it.
     pub at_home: OpenAtHome,
@@ -46,22 +47,23 @@ pub enum Family {
     With(i32),
 }
 
-/// See [`Common`].
+/// One of the kinds of [`Common`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CommonFile {
     /// A file of home's.
     Named {
-        /// Path.
+        /// The path of the file.
         path: Vec<u8>,
-        /// Inode number.
+        /// The number of the inode.
         inode: u64,
         /// O_ flags to open it with.
         flags: i32,
         /// It is not at that path any more.
         removed: bool,
-        /// Offset, bytes.
+        /// The offset in the file, bytes.
         offset: u64,
-        /// The descriptor in the body that is to leave: if its deputy has the file at this number, that is the one.
+        /// The descriptor in the body that is to leave: if its deputy has the file at this number,
+        /// that is the one.
         fd: i32,
         /// It may have a lock of its own.
         locked: Option<OpenAtHome>,
@@ -115,6 +117,7 @@ pub struct PairEnd {
     pub content: Vec<Vec<u8>>,
     /// Which directions are shut down (`os::pairs::Told`).
     pub shut: u8,
-    /// The other end was closed before all was received there, and this one has not been told (ECONNRESET).
+    /// The other end was closed before all was received there, and this one has not been told
+    /// (ECONNRESET).
     pub reset: bool,
 }

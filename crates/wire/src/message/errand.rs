@@ -10,14 +10,14 @@ const FILE_BYTES_MAX: usize = 4096;
 pub enum Errand {
     /// A call that only home's kernel can make.
     Call {
-        /// System-call number.
+        /// The number of the system call.
         nr: u32,
         /// The file that the call is about, if it is about one.
         file: Option<Vec<u8>>,
     },
     /// A signal ends the process, and its core file is written where its files are.
     Core {
-        /// The signal.
+        /// The signal that is meant.
         signal: i32,
     },
 }

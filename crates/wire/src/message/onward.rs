@@ -1,5 +1,6 @@
-//! A process that goes from one room to another of the same home: home says how, and switches; its image and pages go straight from node to node, over a link of their own
-//! ([`Hello`], then frames as on the way from home, with [`crate::ToRoom::Rebuild`] at their end).
+//! A process that goes from one room to another of the same home: home says how, and switches; its
+//! image and pages go straight from node to node, over a link of their own ([`Hello`], then frames
+//! as on the way from home, with [`crate::ToRoom::Rebuild`] at their end).
 
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -17,16 +18,16 @@ pub struct Lane {
     pub node: String,
     /// Where its daemon listens.
     pub address: SocketAddr,
-    /// The room.
+    /// The room that is meant.
     pub room: [u8; 16],
 }
 
 /// First message on such a way: what is brought.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
-    /// [`crate::VERSION`].
+    /// The version of this protocol ([`crate::VERSION`]).
     pub version: u32,
-    /// The process.
+    /// PID of the process, at home.
     pub pid: i32,
     /// Who is let in.
     pub ticket: Ticket,
@@ -35,7 +36,8 @@ pub struct Hello {
 /// What a running body holds: enough to make an empty one like it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outline {
-    /// An image (crate `image`) with files, descriptors, objects, working directory, umask and executable alone; and with its memory areas, if these are few.
+    /// An image (crate `image`) with files, descriptors, objects, working directory, umask and
+    /// executable alone; and with its memory areas, if these are few.
     pub image: Vec<u8>,
     /// Signals that it ignores (bit n-1 for signal n).
     pub ignored: u64,
@@ -58,13 +60,15 @@ pub struct Ahead {
     pub bytes_per_s: u64,
     /// How its pages go.
     pub pace: Pace,
-    /// It is watched. Else it must be small enough to be compared at the stop with a copy of what was sent.
+    /// It is watched. Else it must be small enough to be compared at the stop with a copy of what
+    /// was sent.
     pub watched: bool,
     /// Only what cannot follow it goes ahead: pages of files' copies. They are compared.
     pub files_alone: bool,
 }
 
-/// How the memory of a body that runs is to be sent home ([`Said::Sends`], an image with the areas that are laid out there, pages, [`Said::Ahead`]).
+/// How the memory of a body that runs is to be sent home ([`Said::Sends`], an image with the areas
+/// that are laid out there, pages, [`Said::Ahead`]).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Homeward {
     /// As to another room.
@@ -76,7 +80,7 @@ pub struct Homeward {
 /// How sending the memory of a body that runs went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Went {
-    /// Rounds.
+    /// The number of rounds.
     pub rounds: u32,
     /// It writes as fast as the link carries.
     pub outrun: bool,
@@ -94,13 +98,14 @@ pub enum Wanted {
     Filled,
     /// None is missing any more: all are there, or whose they were has ended.
     Enough,
-    /// To [`crate::Kind::Await`].
+    /// The answer to [`crate::Kind::Await`].
     InPlace,
-    /// To [`crate::ToRoom::LayOut`]: pages that are there from an earlier stay, as in [`crate::ToHome::Stocked`].
+    /// To [`crate::ToRoom::LayOut`]: pages that are there from an earlier stay, as in
+    /// [`crate::ToHome::Stocked`].
     Stocked {
-        /// They.
+        /// The pages, with their hashes.
         pages: Vec<(u64, [u8; 16])>,
-        /// No more.
+        /// No more will come.
         last: bool,
     },
 }
@@ -118,7 +123,8 @@ pub enum Order {
     Homeward(Homeward),
     /// To the same: no more of that.
     Enough,
-    /// To the same: send pages that can neither be laid out at home ahead nor follow, while it runs ([`crate::Kind::Advance`], then [`Said::Advanced`]).
+    /// To the same: send pages that can neither be laid out at home ahead nor follow, while it runs
+    /// ([`crate::Kind::Advance`], then [`Said::Advanced`]).
     Advance {
         /// Of which try.
         number: u32,
@@ -127,7 +133,7 @@ pub enum Order {
     },
     /// To the other: who shows this ticket, and is this node, brings it.
     Admit {
-        /// Shown first.
+        /// The ticket that is shown first.
         ticket: Ticket,
         /// Name of the node.
         from: String,
@@ -137,50 +143,55 @@ pub enum Order {
 /// One of the two rooms to home.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Said {
-    /// To [`Order::Outline`].
+    /// The answer to [`Order::Outline`].
     Outline(Result<Outline, String>),
-    /// To [`Order::Connect`].
+    /// The answer to [`Order::Connect`].
     Connected(Result<(), String>),
     /// To [`Order::Ahead`]: what was not written since is there; or why it cannot be sent ahead.
     Ahead {
         /// In which try.
         ticket: Ticket,
-        /// How.
+        /// How it is done.
         result: Result<Went, String>,
     },
     /// To [`Order::Homeward`]: it begins; its own memory is about so many bytes.
     Sends {
-        /// Bytes.
+        /// How much it was, bytes.
         own_bytes: u64,
     },
     /// To [`Order::Advance`]: all were sent, or why not.
     Advanced {
         /// In which try.
         number: u32,
-        /// In words.
+        /// What happened, in words.
         result: Result<(), String>,
     },
     /// Pages (start and bytes) that went home ahead, and are not there any more.
     Gone(Vec<(u64, u64)>),
-    /// It holds something else than its outline said: it goes on, and [`crate::ToHome::Whole`] follows.
+    /// It holds something else than its outline said: it goes on, and [`crate::ToHome::Whole`]
+    /// follows.
     Changed,
-    /// Some of its pages follow when it runs in the other room; [`crate::ToHome::Whole`] comes behind this.
+    /// Some of its pages follow when it runs in the other room; [`crate::ToHome::Whole`] comes
+    /// behind this.
     Lends {
         /// Whose pages: the number that [`crate::ToRoom::Rebuild`] gave.
         loan: u32,
     },
-    /// From the room that it has left: so much has followed; [`crate::ToHome::Drained`] comes behind this.
+    /// From the room that it has left: so much has followed; [`crate::ToHome::Drained`] comes
+    /// behind this.
     Followed {
         /// Bytes of pages.
         bytes: u64,
         /// Of these, what was waited for.
         asked_bytes: u64,
     },
-    /// From the room that it has come to: nothing is missing there any more, or why it will be for ever, and who misses it is killed.
+    /// From the room that it has come to: nothing is missing there any more, or why it will be for
+    /// ever, and who misses it is killed.
     Complete {
-        /// Whose pages, as [`Said::Lends`] said. A body that was called off says this late, when another of its number comes.
+        /// Whose pages, as [`Said::Lends`] said. A body that was called off says this late, when
+        /// another of its number comes.
         loan: u32,
-        /// In words.
+        /// What happened, in words.
         result: Result<(), String>,
     },
     /// Pages were sent.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct Home {
     /// Version of the steward's side ([`crate::VERSION`]).
     pub version: u32,
-    /// Host name.
+    /// The name of the host.
     pub hostname: Vec<u8>,
     /// NIS domain name.
     pub domainname: Vec<u8>,
@@ -49,25 +49,25 @@ pub struct Mount {
 /// A process to be placed: everything that its home's kernel says of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
-    /// PID.
+    /// PID of the process.
     pub pid: i32,
     /// Program, arguments, environment.
     pub program: Program,
     /// Working directory, absolute.
     pub cwd: Vec<u8>,
-    /// umask.
+    /// The mask of umask(2).
     pub umask: u32,
-    /// Credentials.
+    /// The credentials of the process.
     pub credentials: Credentials,
     /// Signals ignored (bit n-1 for signal n).
     pub ignored: u64,
-    /// Signals blocked.
+    /// The signals that are blocked.
     pub blocked: u64,
     /// Resource limits by number: soft, hard (`u64::MAX`: unlimited).
     pub limits: Vec<(u64, u64)>,
-    /// nice value.
+    /// The nice value of the process.
     pub nice: i32,
-    /// personality(2)
+    /// The persona of personality(2).
     pub personality: u32,
     /// Open descriptors that the program inherits.
     pub descriptors: Vec<Descriptor>,
@@ -75,7 +75,8 @@ pub struct Place {
     pub directories: Vec<Directory>,
     /// It sees home's numbers of file systems from its beginning, as one that is moved does.
     pub home_devices: bool,
-    /// It runs already, and is moved: its image follows. Then `program` names what it is, and nothing is executed.
+    /// It runs already, and is moved: its image follows. Then `program` names what it is, and
+    /// nothing is executed.
     pub arrival: Option<Arrival>,
 }
 
@@ -84,9 +85,9 @@ pub struct Place {
 pub struct Directory {
     /// Number of the descriptor.
     pub fd: i32,
-    /// Path.
+    /// The path of the file.
     pub path: Vec<u8>,
-    /// O_ flags.
+    /// The flags of open(2).
     pub flags: i32,
     /// Offset, as the file system counts.
     pub offset: u64,
@@ -99,7 +100,8 @@ pub struct Arrival {
     pub files: Vec<ToOpen>,
     /// Descriptor of the first of them; the others follow.
     pub files_at: i32,
-    /// Its soft and hard limit of descriptors (RLIMIT_NOFILE), which are set when all are at their numbers.
+    /// Its soft and hard limit of descriptors (RLIMIT_NOFILE), which are set when all are at their
+    /// numbers.
     pub descriptors_max: (u64, u64),
     /// SA_NOCLDSTOP and SA_NOCLDWAIT of its SIGCHLD.
     pub child_flags: u64,
@@ -110,9 +112,9 @@ pub struct Arrival {
 /// A file that is to be opened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToOpen {
-    /// Path.
+    /// The path of the file.
     pub path: Vec<u8>,
-    /// O_ flags.
+    /// The flags of open(2).
     pub flags: i32,
     /// Inode number at home; 0: whatever has that name.
     pub inode: u64,
@@ -121,11 +123,11 @@ pub struct ToOpen {
 /// What is run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
-    /// Absolute path.
+    /// The absolute path.
     pub path: Vec<u8>,
-    /// Arguments.
+    /// The arguments of the program.
     pub argv: Vec<Vec<u8>>,
-    /// Environment.
+    /// The environment of the program.
     pub envp: Vec<Vec<u8>>,
 }
 
@@ -136,7 +138,7 @@ pub struct Credentials {
     pub uid: [u32; 4],
     /// Real, effective, saved, and file-system group id.
     pub gid: [u32; 4],
-    /// Supplementary groups.
+    /// The supplementary groups.
     pub groups: Vec<u32>,
     /// Capabilities at home.
     pub capabilities: Capabilities,

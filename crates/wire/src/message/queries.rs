@@ -22,15 +22,15 @@ pub struct DeviceNode {
     pub mode: u32,
     /// Number of the device, as the kernel's `new_encode_dev` packs it.
     pub rdev: u32,
-    /// Inode number.
+    /// The number of the inode.
     pub ino: u64,
-    /// Owner.
+    /// The owner of the file.
     pub uid: u32,
-    /// Group.
+    /// The group of the file.
     pub gid: u32,
-    /// Links.
+    /// The number of hard links.
     pub nlink: u32,
-    /// Size, bytes.
+    /// The size of the file, bytes.
     pub size: u64,
     /// Of last access, modification and change, seconds.
     pub times_s: [u64; 3],
@@ -39,9 +39,9 @@ pub struct DeviceNode {
 /// An entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceName {
-    /// Name.
+    /// The name that it has.
     pub name: Vec<u8>,
-    /// Inode number.
+    /// The number of the inode.
     pub ino: u64,
     /// Type (`DT_` number).
     pub kind: u8,

@@ -1,4 +1,5 @@
-//! Has a room's steward an heir at all times: one that dies is replaced, and the next one is given all deputies.
+//! Has a room's steward an heir at all times: one that dies is replaced, and the next one is given
+//! all deputies.
 
 use super::super::shared::Shared;
 use super::{Heir, ROLE};

@@ -1,4 +1,5 @@
-//! Last words: the heir tells the processes of a dead steward, on their own standard error, why they end.
+//! Last words: the heir tells the processes of a dead steward, on their own standard error, why
+//! they end.
 
 use super::Held;
 use os::pidfd::PidFd;
@@ -6,10 +7,11 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 /// For so long the processes wait for their end, until all are told, milliseconds.
 const TOLD_WITHIN_MS: i32 = 500;
-/// Standard error.
+/// The number of standard error.
 const STDERR: i32 = 2;
 
-/// Tells them; what cannot be written soon is left out. A process of its own writes, for a terminal or pipe may make it wait.
+/// Tells them; what cannot be written soon is left out. A process of its own writes, for a terminal
+/// or pipe may make it wait.
 pub fn tell(held: &[Held], host: &str) {
     if held.is_empty() {
         return;

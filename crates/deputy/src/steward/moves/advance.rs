@@ -1,4 +1,5 @@
-//! Of a process that comes home, pages of files' copies can neither be laid out in its deputy ahead nor follow, for the kernel does not watch what is missing of them. They come while it runs
+//! Of a process that comes home, pages of files' copies can neither be laid out in its deputy ahead
+//! nor follow, for the kernel does not watch what is missing of them. They come while it runs
 //! still; those that are the same when it stops need not come again ([`super::leftover`]).
 
 use super::{Heard, Move, MoveError};
@@ -11,7 +12,8 @@ use wire::message::onward::{Order, Said};
 static NUMBER: AtomicU32 = AtomicU32::new(1);
 
 impl Move {
-    /// Has them come. Without them the process stands still for longer. An error: it does not come at all.
+    /// Has them come. Without them the process stands still for longer. An error: it does not come
+    /// at all.
     pub(super) fn come_in_advance(&self, pace: Pace) -> Result<(), MoveError> {
         let come = self.take_in_advance(pace);
         self.done("advance");

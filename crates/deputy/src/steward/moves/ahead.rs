@@ -31,7 +31,8 @@ impl Move {
         Ok(ahead)
     }
 
-    /// Sends the memory of a small process while it runs, and keeps a copy. `None`: it changes too quickly even for that.
+    /// Sends the memory of a small process while it runs, and keeps a copy. `None`: it changes too
+    /// quickly even for that.
     pub fn send_copy(&self, observed: &Observed, mut rounds: Rounds) -> Result<Option<Ahead>, MoveError> {
         os::fault::at("ahead")?;
         let areas = self.begin_layout(observed, true)?;
@@ -66,13 +67,15 @@ impl Move {
         Ok(Some((copied, begun.elapsed().as_micros() as u64)))
     }
 
-    /// Has the room lay out the memory of the empty body before the process is stopped. What changes until then is made to fit.
+    /// Has the room lay out the memory of the empty body before the process is stopped. What
+    /// changes until then is made to fit.
     pub fn lay_out_there(&self, observed: &Observed) -> Result<(), MoveError> {
         self.begin_layout(observed, true)?;
         self.await_layout()
     }
 
-    /// The areas that are laid out. `stocked`: the room says what it has of them from an earlier stay.
+    /// The areas that are laid out. `stocked`: the room says what it has of them from an earlier
+    /// stay.
     fn begin_layout(&self, observed: &Observed, stocked: bool) -> Result<Vec<Area>, MoveError> {
         let image = preliminary(self.pid, observed.image());
         self.send_image(&image)?;

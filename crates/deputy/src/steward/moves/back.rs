@@ -1,4 +1,5 @@
-//! From the room to home: the body is stopped there, and what it is fills the deputy, which goes on as the program, without us.
+//! From the room to home: the body is stopped there, and what it is fills the deputy, which goes on
+//! as the program, without us.
 
 use super::Called;
 use super::early::Early;
@@ -49,7 +50,8 @@ pub enum Why {
     Called,
     /// Somebody wants it there.
     Wished,
-    /// Somebody wants it on another node: those with which it shares memory do not come, nor does it.
+    /// Somebody wants it on another node: those with which it shares memory do not come, nor does
+    /// it.
     Alone,
 }
 
@@ -289,7 +291,8 @@ impl Move {
         }
     }
 
-    /// What it and its family have mapped in the room is written back, and they stand still: home's processes may open it, and it may itself.
+    /// What it and its family have mapped in the room is written back, and they stand still: home's
+    /// processes may open it, and it may itself.
     fn let_go_held(&self, image: &Image) {
         let Some(server) = self.room.files.get() else { return };
         let is_mapped = |place: usize| {
@@ -307,7 +310,8 @@ impl Move {
         }
     }
 
-    /// It stays in the room, and what it has mapped there is to be its own again, or it has to come after all.
+    /// It stays in the room, and what it has mapped there is to be its own again, or it has to come
+    /// after all.
     fn hold_again(&self) {
         let Some(server) = self.room.files.get() else { return };
         for file in self.let_go.take() {
@@ -318,7 +322,8 @@ impl Move {
         }
     }
 
-    /// Stops the deputy, if it was not before, and lays the body's memory out in it, beside its own; what of that has come ahead stays.
+    /// Stops the deputy, if it was not before, and lays the body's memory out in it, beside its
+    /// own; what of that has come ahead stays.
     fn begin_filling(
         &self,
         (come, known): (&Come, &mut Known),
@@ -362,7 +367,8 @@ impl Move {
         }
     }
 
-    /// Checks that the stopped deputy has nothing in its memory but the blob and what was `laid` out. One whose body still fetches pages from it has these, too.
+    /// Checks that the stopped deputy has nothing in its memory but the blob and what was `laid`
+    /// out. One whose body still fetches pages from it has these, too.
     fn check_memory(&self, areas: &[Area], laid: &[(u64, u64)]) -> Result<(), BodyError> {
         let table = self.room.table();
         let deputy = table.deputies.get(&self.pid).ok_or(BodyError::Gone)?;
@@ -379,7 +385,8 @@ impl Move {
                 frozen.thaw();
                 return Err(why.into());
             }
-            // While it handles a signal, and then alone, it blocks all (blobs/deputy/src/signals.rs).
+            // While it handles a signal, and then alone, it blocks all
+            // (blobs/deputy/src/signals.rs).
             let busy = frozen.threads.iter().any(|t| t.mask().is_ok_and(|mask| mask | NEVER_BLOCKED == u64::MAX));
             if !busy {
                 return Ok(frozen);
@@ -397,7 +404,8 @@ impl Move {
         BodyError::Stays(format!("its deputy is busy: {business}")).into()
     }
 
-    /// Until the deputy has done what it was told, and has exactly these threads: those of ended ones end too.
+    /// Until the deputy has done what it was told, and has exactly these threads: those of ended
+    /// ones end too.
     fn wait_idle(&self, tids: &[i32], within: Duration) -> Result<(), MoveError> {
         let begun = Instant::now();
         let mut is_asked = false;
@@ -449,7 +457,8 @@ impl Move {
                 Some(Finished { threads, away: away.ok() })
             }
             Err(e) => {
-                // Neither body nor deputy any more: it ends, as everybody can see, rather than go on wrongly.
+                // Neither body nor deputy any more: it ends, as everybody can see, rather than go
+                // on wrongly.
                 tracing::error!("process {} could not be put together at home: {e}: it is killed", self.pid);
                 // SAFETY: our tracee, not waited for.
                 unsafe { libc::kill(self.pid, libc::SIGKILL) };

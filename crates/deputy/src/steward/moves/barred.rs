@@ -1,5 +1,6 @@
-//! Files that a process has open, and could not open again: its rights are others than when they were opened (it has become another user, or was given them). A room opens with
-//! the rights of now, so these stay at home, behind stand-ins.
+//! Files that a process has open, and could not open again: its rights are others than when they
+//! were opened (it has become another user, or was given them). A room opens with the rights of
+//! now, so these stay at home, behind stand-ins.
 
 use body::BodyError;
 use homefs::server::Credentials;
@@ -28,7 +29,8 @@ pub fn barred(pid: i32, files: &[&File]) -> Result<Vec<bool>, BodyError> {
     Ok(found.into_iter().zip(files).map(|(barred, file)| barred && !file.removed).collect())
 }
 
-/// These files, which are all opened anew elsewhere, if process `pid` may open each of them again and enter its working directory.
+/// These files, which are all opened anew elsewhere, if process `pid` may open each of them again
+/// and enter its working directory.
 pub fn checked(pid: i32, files: Vec<File>, cwd: &[u8]) -> Result<Vec<File>, BodyError> {
     // Who enters a directory looks into it.
     let flags = libc::O_PATH | libc::O_DIRECTORY;

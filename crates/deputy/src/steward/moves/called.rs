@@ -1,4 +1,5 @@
-//! A process that waits in the room for a call that only home can serve comes home by itself; before it whom it calls for, in whichever room that is.
+//! A process that waits in the room for a call that only home can serve comes home by itself;
+//! before it whom it calls for, in whichever room that is.
 
 use super::MoveError;
 use super::back::{self, Why};
@@ -17,14 +18,15 @@ use std::time::{Duration, Instant};
 use wire::ToRoom;
 use wire::message::Errand;
 
-/// For so long a process that must come home is brought again when something stands in the way for a moment: its call fails else.
+/// For so long a process that must come home is brought again when something stands in the way for
+/// a moment: its call fails else.
 const COMES_WITHIN: Duration = Duration::from_secs(20);
 const AGAIN_AFTER: Duration = Duration::from_millis(5);
 
 /// Who wants to come home.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Called {
-    /// Its process.
+    /// PID of its process.
     pub pid: i32,
     /// One that it is about to hold, or to look into: home's kernel would show it the deputy.
     pub first: Option<i32>,
@@ -36,7 +38,8 @@ pub struct Called {
 pub fn bring_home(room: &Arc<Shared>, called: Called) {
     let pid = called.pid;
     if let Some(under_way) = room.moves.lock().get_mut(&pid).filter(|u| !u.drains) {
-        // On its way home it is stopped in its call, which is made again there; else it may be that it goes on waiting here.
+        // On its way home it is stopped in its call, which is made again there; else it may be that
+        // it goes on waiting here.
         under_way.wanted_home = Some(called).filter(|_| !under_way.returning);
         return;
     }
@@ -100,7 +103,8 @@ fn come_for_call(room: &Arc<Shared>, pid: i32) -> Result<Leg, MoveError> {
     }
 }
 
-/// Brings process `first` home, if it is away and process `pid` may look into it. The kernel asks for more (`__ptrace_may_access`), and is asked when both are here.
+/// Brings process `first` home, if it is away and process `pid` may look into it. The kernel asks
+/// for more (`__ptrace_may_access`), and is asked when both are here.
 fn bring_first(room: &Arc<Shared>, pid: i32, first: i32) -> Result<(), String> {
     let user = |pid| os::process::status(pid).map(|status| status.uid[0]);
     let (Ok(looks), Ok(looked_into)) = (user(pid), user(first)) else { return Ok(()) };

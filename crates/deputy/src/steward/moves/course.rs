@@ -55,7 +55,8 @@ impl Course {
         }
     }
 
-    /// The try was given up, and there is another: if the threads were stopped, they run again, and what was sent meanwhile was sent in vain.
+    /// The try was given up, and there is another: if the threads were stopped, they run again, and
+    /// what was sent meanwhile was sent in vain.
     pub fn again(&mut self) {
         self.thaw(Instant::now());
         self.frozen = None;

@@ -1,4 +1,5 @@
-//! A deputy that is stopped as soon as its body stands still, while the room still looks at that: it is ready to be filled when the image comes.
+//! A deputy that is stopped as soon as its body stands still, while the room still looks at that:
+//! it is ready to be filled when the image comes.
 
 use super::homeward::Laid;
 use super::{Move, MoveError};
@@ -8,23 +9,25 @@ use os::areas::Area;
 use os::inject::REGION_BYTES;
 use std::time::Duration;
 
-/// How long its threads may take to be ready: the room looks at the body meanwhile, and is done soon.
+/// How long its threads may take to be ready: the room looks at the body meanwhile, and is done
+/// soon.
 const IDLE_WITHIN: Duration = Duration::from_millis(20);
 
-/// It, stopped.
+/// A process that is stopped and looked at.
 pub struct Early {
     /// The way into it.
     pub deputy: Collected,
-    /// Its memory.
+    /// The areas of its memory.
     pub areas: Vec<Area>,
-    /// Its threads.
+    /// TIDs of its threads.
     tids: Vec<i32>,
     /// Calls are made in it from here on, [`REGION_BYTES`].
     region: u64,
 }
 
 impl Move {
-    /// The body, which has these threads, stands still and makes no call any more. A deputy that is not ready for it is stopped when the image is there.
+    /// The body, which has these threads, stands still and makes no call any more. A deputy that is
+    /// not ready for it is stopped when the image is there.
     pub fn stop_early(&self, tids: Vec<i32>, laid: Option<&Laid>) -> Option<Early> {
         let mut tids = tids;
         tids.sort_unstable();
@@ -40,7 +43,8 @@ impl Move {
         None
     }
 
-    /// Stops the deputy, which has these threads, and enters it: calls are made from where none of these areas is.
+    /// Stops the deputy, which has these threads, and enters it: calls are made from where none of
+    /// these areas is.
     pub fn stop_deputy(
         &self,
         tids: &[i32],

@@ -1,5 +1,8 @@
-//! What happens to descriptors that stay at home while their process is on its way. An epoll instance tells of an edge (EPOLLET) once; the one that takes its place finds what it watches ready, and is made to take that
-//! for told if the first one had told it ([`body::watch_again`]). It would so miss what happens between the two: the steward, which watches the same, sees that it is told.
+//! What happens to descriptors that stay at home while their process is on its way. An epoll
+//! instance tells of an edge (EPOLLET) once; the one that takes its place finds what it watches
+//! ready, and is made to take that for told if the first one had told it ([`body::watch_again`]).
+//! It would so miss what happens between the two: the steward, which watches the same, sees that it
+//! is told.
 
 use super::{Move, MoveError};
 use crate::steward::deputies::Deputy;
@@ -10,7 +13,8 @@ use os::pidfd::PidFd;
 use std::collections::{BTreeMap, HashMap};
 use wire::message::{Place, StandinId};
 
-/// Of a process that leaves home: what it may have been told of, and how many notices its room had been sent when that was looked at.
+/// Of a process that leaves home: what it may have been told of, and how many notices its room had
+/// been sent when that was looked at.
 #[derive(Debug, Default)]
 pub struct Since {
     standins: Vec<StandinId>,

@@ -46,7 +46,8 @@ pub enum MoveError {
 }
 
 impl MoveError {
-    /// Something happened at the wrong moment, such as closing what was being looked at: soon it does not.
+    /// Something happened at the wrong moment, such as closing what was being looked at: soon it
+    /// does not.
     pub(super) fn is_fleeting(&self) -> bool {
         match self {
             MoveError::Changed | MoveError::Fleeting(_) => true,

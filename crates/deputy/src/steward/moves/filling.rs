@@ -1,5 +1,7 @@
-//! A deputy that takes its program's state back. Until the commit point ([`Filling::prepare`], [`Filling::write`], [`Filling::take_descriptors`]) everything is laid beside what the deputy has, so
-//! that it can be undone; after it ([`Filling::finish`]) come only calls that do not fail for the program's sake.
+//! A deputy that takes its program's state back. Until the commit point ([`Filling::prepare`],
+//! [`Filling::write`], [`Filling::take_descriptors`]) everything is laid beside what the deputy
+//! has, so that it can be undone; after it ([`Filling::finish`]) come only calls that do not fail
+//! for the program's sake.
 
 use super::edges::Edges;
 use super::locks::Locks;
@@ -119,7 +121,8 @@ impl Filling {
         self.deputy.first().ok_or(BodyError::Gone)
     }
 
-    /// Opens the files with the deputy's own rights, and lays the memory out. `theirs`: memories, by their places, that another process here has already.
+    /// Opens the files with the deputy's own rights, and lays the memory out. `theirs`: memories,
+    /// by their places, that another process here has already.
     pub fn prepare(&mut self, room: &Shared, pid: i32, theirs: &[Option<&OwnedFd>]) -> Result<(), BodyError> {
         os::fault::at("fill")?;
         self.allow_more_descriptors(pid)?;
@@ -166,7 +169,8 @@ impl Filling {
         }
         self.more = MoreDescriptors::give(pid);
         if self.more.is_none() && soft < hard {
-            // Of another user's process only some superusers may set it; itself it may, as far as the hard limit goes.
+            // Of another user's process only some superusers may set it; itself it may, as far as
+            // the hard limit goes.
             self.limit_descriptors(DescriptorLimits { soft: hard, hard })?;
             self.before = Some(DescriptorLimits { soft, hard });
         }
@@ -339,7 +343,8 @@ impl Filling {
         self.deputy.give_back()?.into_iter().try_for_each(|t| Ok(t.detach(0)?))
     }
 
-    /// Holds what every descriptor will be, at numbers that nobody wants, and no higher than need be. What the deputy has open already is used.
+    /// Holds what every descriptor will be, at numbers that nobody wants, and no higher than need
+    /// be. What the deputy has open already is used.
     pub fn take_descriptors(&mut self, pid: i32) -> Result<(), BodyError> {
         os::fault::at("take descriptors")?;
         let Filling { image, deputy, given, .. } = self;
@@ -354,7 +359,8 @@ impl Filling {
                 Opened::Home(home) if present.contains(&home) => home,
                 Opened::Home(home) => return Err(BodyError::Stays(format!("descriptor {home} is not open at home"))),
                 Opened::Made(object) => given.object(object),
-                // The deputy still has what the program took along: the same open file, with its locks.
+                // The deputy still has what the program took along: the same open file, with its
+                // locks.
                 Opened::File { file, .. } => *shown.entry(file).or_insert_with(|| {
                     let opened = given.file(file);
                     let is_anew = !self.kept.contains_key(&file) && !self.locks.is_open(file);
@@ -390,7 +396,8 @@ impl Filling {
         for (fd, copy) in copies {
             let args = [copy as u64, fd as u64, libc::O_CLOEXEC as u64, 0, 0, 0];
             batch.must("placing a descriptor", libc::SYS_dup3, args);
-            // Signals name the number by which they were asked for (F_SETSIG in fcntl(2)), which was the deputy's.
+            // Signals name the number by which they were asked for (F_SETSIG in fcntl(2)), which
+            // was the deputy's.
             let flags = os::process::fd_info(pid, copy)?.flags;
             for flags in [flags & !libc::O_ASYNC, flags].into_iter().filter(|_| flags & libc::O_ASYNC != 0) {
                 batch.may(libc::SYS_fcntl, [fd as u64, libc::F_SETFL as u64, flags as u64, 0, 0, 0]);
@@ -436,7 +443,8 @@ impl Filling {
         self.allow_as_before()?;
         let locks = std::mem::take(&mut self.locks);
         locks.take_along(self.first()?, &image)?;
-        // It is 2 if the kernel has set it so when the process became another user: no program can, and it means the same.
+        // It is 2 if the kernel has set it so when the process became another user: no program can,
+        // and it means the same.
         let keeps = self.deputy.process.dumpable == 2 && image.process.dumpable != 1;
         let inside = self.first()?;
         let lost = will_be_dropped(inside, &image)?;
@@ -477,7 +485,8 @@ impl Filling {
     }
 }
 
-/// A process loses its record locks of a file when it closes any descriptor of it (fcntl_locking(2)): so none of what is opened now, and closed when it has been mapped or placed,
+/// A process loses its record locks of a file when it closes any descriptor of it
+/// (fcntl_locking(2)): so none of what is opened now, and closed when it has been mapped or placed,
 /// may be a file that the deputy has locked.
 fn keeps_its_locks(room: &Shared, pid: i32, image: &Image) -> Result<(), BodyError> {
     let files: Vec<i32> = match room.table().deputies.get(&pid) {
@@ -497,7 +506,8 @@ fn keeps_its_locks(room: &Shared, pid: i32, image: &Image) -> Result<(), BodyErr
     Ok(())
 }
 
-/// Makes these calls, and takes what interrupts a deputy's call, and came when it had ended already: the deputy knows better, the program would die of it.
+/// Makes these calls, and takes what interrupts a deputy's call, and came when it had ended
+/// already: the deputy knows better, the program would die of it.
 fn drop_cancellations(inside: &mut Inside, before: Batch) -> Result<(), BodyError> {
     const AT_ONCE: usize = 8;
     let mut batch = before;
@@ -517,8 +527,9 @@ fn drop_cancellations(inside: &mut Inside, before: Batch) -> Result<(), BodyErro
 /// For which thread, if it is for one, and what it carries.
 type Signal = (Option<i32>, [u8; 128]);
 
-/// Signals that have come since the deputy was stopped, and that the kernel drops when their action is set to what ignores them, though the program blocks them and may
-/// take them yet (do_sigaction in kernel/signal.c).
+/// Signals that have come since the deputy was stopped, and that the kernel drops when their action
+/// is set to what ignores them, though the program blocks them and may take them yet (do_sigaction
+/// in kernel/signal.c).
 fn will_be_dropped(inside: &Inside, image: &Image) -> Result<Vec<Signal>, BodyError> {
     const WAITING_MAX: usize = 4096;
     const IGNORED_BY_DEFAULT: [i32; 4] = [libc::SIGCHLD, libc::SIGCONT, libc::SIGURG, libc::SIGWINCH];
@@ -542,7 +553,8 @@ fn remap(inside: &mut Inside, (start, end): (u64, u64), to: u64) -> Result<(), B
     Ok(())
 }
 
-/// Files of the image, by their places, that its deputy has open already, in the same way, under the number that the first of their descriptors has.
+/// Files of the image, by their places, that its deputy has open already, in the same way, under
+/// the number that the first of their descriptors has.
 fn kept(image: &Image, locks: &Locks) -> BTreeMap<u32, i32> {
     let mut first = BTreeMap::new();
     for descriptor in &image.descriptors {

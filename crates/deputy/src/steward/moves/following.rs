@@ -1,5 +1,6 @@
-//! Post-copy: the process runs at its new place, and its pages follow. Out: they lie in its deputy, whose memory stays so long. Home: they lie in the body, which stays
-//! stopped in the room so long. If who has them dies, the process cannot go on: it ends as if killed, and says so.
+//! Post-copy: the process runs at its new place, and its pages follow. Out: they lie in its deputy,
+//! whose memory stays so long. Home: they lie in the body, which stays stopped in the room so long.
+//! If who has them dies, the process cannot go on: it ends as if killed, and says so.
 
 use super::filling::Filling;
 use super::out::send_pages;
@@ -50,7 +51,8 @@ impl Following {
 }
 
 impl Move {
-    /// Tells the room which pages follow, and answers when it asks for some. `all`: all memory of the process.
+    /// Tells the room which pages follow, and answers when it asks for some. `all`: all memory of
+    /// the process.
     pub(super) fn follow(
         &self,
         later: Ranges,
@@ -92,7 +94,8 @@ impl Move {
         Ok(Some(Following { pid, lender, thread, all }))
     }
 
-    /// The body runs: the rest of its pages goes too. Nothing of its memory is left here in the end.
+    /// The body runs: the rest of its pages goes too. Nothing of its memory is left here in the
+    /// end.
     pub(super) fn send_rest(&self, following: Following) {
         following.lender.push();
         self.drains();
@@ -189,7 +192,8 @@ impl Move {
 }
 
 impl Shared {
-    /// The memory of a process that went out cannot be sent to the end. Whoever misses pages of it ends: its body, and children that it had meanwhile.
+    /// The memory of a process that went out cannot be sent to the end. Whoever misses pages of it
+    /// ends: its body, and children that it had meanwhile.
     pub fn break_off(&self, pid: i32, why: &str) {
         if !self.table().deputies.iter().any(|(number, d)| *number == pid || d.misses == Some(pid)) {
             // It was killed, and nobody has a copy.

@@ -1,5 +1,6 @@
-//! A deputy that was stopped (SIGSTOP, job control) before it had done what it was told: it would do that when it is continued. Its tracer lets it run until then, and stops it again,
-//! which nobody else sees.
+//! A deputy that was stopped (SIGSTOP, job control) before it had done what it was told: it would
+//! do that when it is continued. Its tracer lets it run until then, and stops it again, which
+//! nobody else sees.
 
 use super::Move;
 use super::implant::stop_again;

@@ -1,5 +1,7 @@
-//! From this room to another one of this home: an empty body is made there while the process still runs here; then it is stopped, goes straight from node to node, and stands there. The
-//! commit point: this steward gives the deputy, which is neither filled nor woken, to the other ([`super::receive`]). Until then the body can go on here.
+//! From this room to another one of this home: an empty body is made there while the process still
+//! runs here; then it is stopped, goes straight from node to node, and stands there. The commit
+//! point: this steward gives the deputy, which is neither filled nor woken, to the other
+//! ([`super::receive`]). Until then the body can go on here.
 
 use super::edges;
 use super::out::must_be_away;
@@ -26,7 +28,8 @@ use wire::message::onward::{self, Lane, Said, Ticket};
 
 /// How often it is tried with a process whose open files change meanwhile.
 const TRIES_MAX: u32 = 5;
-/// How long nothing may come of a process that stands still: then the way between the nodes counts as broken, and the process goes through home.
+/// How long nothing may come of a process that stands still: then the way between the nodes counts
+/// as broken, and the process goes through home.
 const QUIET_MAX: Duration = Duration::from_secs(5);
 /// How long deputy threads may take to do what they were told last.
 const IDLE_WITHIN: Duration = Duration::from_secs(2);
@@ -34,11 +37,11 @@ const IDLE_WITHIN: Duration = Duration::from_secs(2);
 /// The room that a process goes to.
 #[derive(Clone, Debug)]
 pub struct Beyond {
-    /// It.
+    /// The room that is meant.
     pub room: RoomId,
     /// Where the daemon of the node listens that hosts it.
     pub address: SocketAddr,
-    /// Its name.
+    /// The name that it has.
     pub node: String,
     /// Who is let in there with it.
     pub ticket: onward::Ticket,
@@ -134,7 +137,8 @@ impl Move {
         }
     }
 
-    /// An empty body is made there, and the way to it. How much memory it has of its own, bytes; and what it writes to.
+    /// An empty body is made there, and the way to it. How much memory it has of its own, bytes;
+    /// and what it writes to.
     fn prepare_beyond(&self, talk: &Talk, beyond: &Beyond, turn: u32) -> Result<(u64, Written), MoveError> {
         let pid = self.pid;
         os::fault::at("outline")?;
@@ -186,7 +190,8 @@ impl Move {
                 }
                 Heard::Onward(Said::Ahead { ticket: of, result }) if of == ticket => {
                     self.done("ahead");
-                    // What changes too quickly even for a copy gets another body: this one may have some of its pages.
+                    // What changes too quickly even for a copy gets another body: this one may have
+                    // some of its pages.
                     let not_ahead = |why| if watched { MoveError::NotAhead(why) } else { MoveError::Changed };
                     let onward::Went { rounds, outrun } = result.map_err(not_ahead)?;
                     return Ok(Some(Course { rounds, outrun }).filter(|_| !files_alone));
@@ -208,7 +213,8 @@ impl Move {
         }
     }
 
-    /// The body stands still, and all of it is there but what follows: by which loan, if anything does. And how many notices had come to its room.
+    /// The body stands still, and all of it is there but what follows: by which loan, if anything
+    /// does. And how many notices had come to its room.
     fn stop_and_send(&self, to: &str, turn: u32, wish: Wish) -> Result<(Option<u32>, u64), MoveError> {
         os::fault::at("recall")?;
         let (pid, pace) = (self.pid, wish.pace);
@@ -298,7 +304,8 @@ impl Move {
         self.decide(Told::Release, &ToRoom::Release { pid: self.pid })
     }
 
-    /// An error: it was not taken. If nothing is said of it, it may be yet, or it ends as one does whose steward dies: it must not go on here.
+    /// An error: it was not taken. If nothing is said of it, it may be yet, or it ends as one does
+    /// whose steward dies: it must not go on here.
     fn await_taken(&self, turn: u32) -> Result<(), MoveError> {
         loop {
             match self.hear() {
@@ -340,7 +347,8 @@ impl Move {
         let (mut left, mut runs, mut drained) = (false, false, Ok(()));
         let mut lends = follows;
         while !left || !runs {
-            // That may have been said before it was taken there: what it was to do there was soon done.
+            // That may have been said before it was taken there: what it was to do there was soon
+            // done.
             if let Some(result) = lends.and_then(|loan| self.loans.over(loan)) {
                 (lends, drained) = (None, result);
                 self.release()?;

@@ -1,4 +1,5 @@
-//! Pre-copy homeward: memory of a body that runs in the room comes ahead, and is laid out in its deputy beside what that needs, while it still does what the body wants done.
+//! Pre-copy homeward: memory of a body that runs in the room comes ahead, and is laid out in its
+//! deputy beside what that needs, while it still does what the body wants done.
 
 use super::{Heard, Move, MoveError};
 use crate::steward::shared::Shared;
@@ -26,7 +27,7 @@ impl Laid {
         Ok(Laid { pid, areas, memory })
     }
 
-    /// They.
+    /// The areas of the memory.
     pub fn areas(&self) -> &[Area] {
         &self.areas
     }
@@ -155,7 +156,8 @@ impl Move {
         }
     }
 
-    /// Takes what comes until the room says that this is all. Whatever fails meanwhile, it is heard to the end.
+    /// Takes what comes until the room says that this is all. Whatever fails meanwhile, it is heard
+    /// to the end.
     fn take_ahead(&self, coming: &mut Coming<'_>, ticket: Ticket) -> Result<Course, MoveError> {
         let mut outcome: Result<(), MoveError> = Ok(());
         loop {

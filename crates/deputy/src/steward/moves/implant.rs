@@ -1,4 +1,5 @@
-//! Making a deputy of a stopped process: the blob is put into its memory, and each thread is set to run it.
+//! Making a deputy of a stopped process: the blob is put into its memory, and each thread is set to
+//! run it.
 
 use super::MoveError;
 use super::back::NEVER_BLOCKED;
@@ -55,7 +56,8 @@ impl Region {
     }
 }
 
-/// Puts the blob into the stopped process. `keeps`: its memory stays when it is a deputy. Also the steward's ends of its threads' channels, by TID.
+/// Puts the blob into the stopped process. `keeps`: its memory stays when it is a deputy. Also the
+/// steward's ends of its threads' channels, by TID.
 pub fn implant(
     pidfd: &PidFd,
     collected: &mut Collected,
@@ -101,8 +103,10 @@ impl Implant {
         Ok(())
     }
 
-    /// Lets the process go on as a deputy, without a tracer; its own memory is gone then, or (what it `keeps`) hidden from its children. What was `written` to is closed: as long as
-    /// it is open nobody can run it, and the program may close it. `was_stopped`: it stops again at once, but not before it is one.
+    /// Lets the process go on as a deputy, without a tracer; its own memory is gone then, or (what
+    /// it `keeps`) hidden from its children. What was `written` to is closed: as long as it is open
+    /// nobody can run it, and the program may close it. `was_stopped`: it stops again at once, but
+    /// not before it is one.
     pub fn go(
         self,
         mut collected: Collected,
@@ -133,7 +137,8 @@ impl Implant {
 /// How long the blob may take to begin.
 const BEGINS_WITHIN: Duration = Duration::from_secs(2);
 
-/// A thread of a stopped process, which only its tracer lets run, stops again when the blob waits in it for orders: it blocks all signals until then.
+/// A thread of a stopped process, which only its tracer lets run, stops again when the blob waits
+/// in it for orders: it blocks all signals until then.
 pub(super) fn stop_again(tid: HostTid) -> Result<(), BodyError> {
     let since = Instant::now();
     let begins = || os::process::status(tid.0).is_ok_and(|s| s.blocked | NEVER_BLOCKED == u64::MAX);
@@ -226,7 +231,8 @@ fn write(
         continued: AtomicU32::new(0),
         ready: AtomicU32::new(0),
     };
-    // SAFETY: a plain record without padding (its size is the sum of its fields: abi checks it), read as bytes.
+    // SAFETY: a plain record without padding (its size is the sum of its fields: abi checks it),
+    // read as bytes.
     let bytes = unsafe { std::slice::from_raw_parts((&raw const start).cast::<u8>(), size_of::<Start>()) };
     memory.write(region.start, bytes)?;
     for (n, theirs) in channels.iter().enumerate().skip(1) {

@@ -1,4 +1,5 @@
-//! Pages of a process that comes home, which are here from before it left: the room is told which, and says which of them are the same still.
+//! Pages of a process that comes home, which are here from before it left: the room is told which,
+//! and says which of them are the same still.
 
 use super::{Move, MoveError};
 use body::Run;

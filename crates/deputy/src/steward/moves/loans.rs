@@ -1,11 +1,13 @@
-//! Pages that follow a process: whether that is over, as rooms say it. They may say it early (the process has ended at once, or what was missing was brought while the
-//! body was made), when the move waits for something else; and of a try that was given up they say it late.
+//! Pages that follow a process: whether that is over, as rooms say it. They may say it early (the
+//! process has ended at once, or what was missing was brought while the body was made), when the
+//! move waits for something else; and of a try that was given up they say it late.
 
 use super::Heard;
 use std::cell::RefCell;
 use wire::message::onward::Said;
 
-/// How each loan went of which it was said that it is over: no more is sent, or nothing is missing any more.
+/// How each loan went of which it was said that it is over: no more is sent, or nothing is missing
+/// any more.
 #[derive(Debug, Default)]
 pub struct Loans(RefCell<Vec<(u32, Result<(), String>)>>);
 

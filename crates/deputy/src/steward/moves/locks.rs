@@ -1,5 +1,7 @@
-//! Locks that a process took while it was away, on files that it opened there: this home's server holds them for it, and its deputy takes them over when it comes home.
-//! Those of an open file (flock(2), F_OFD_SETLK) it gets with that: the server's is the open file then, not one that is opened anew.
+//! Locks that a process took while it was away, on files that it opened there: this home's server
+//! holds them for it, and its deputy takes them over when it comes home. Those of an open file
+//! (flock(2), F_OFD_SETLK) it gets with that: the server's is the open file then, not one that is
+//! opened anew.
 
 use super::MoveError;
 use crate::steward::shared::Shared;
@@ -27,7 +29,8 @@ pub struct Locks {
 }
 
 impl Locks {
-    /// Of the process of this image. One that it holds for itself alone changes its owner only if it must (`must_come`): it is shared between two calls of the deputy then. Who wants it alone
+    /// Of the process of this image. One that it holds for itself alone changes its owner only if
+    /// it must (`must_come`): it is shared between two calls of the deputy then. Who wants it alone
     /// does not get it in between; who wants to share it may.
     pub fn of(room: &Shared, image: &Image, locked: &[LockedFile], must_come: bool) -> Result<Locks, MoveError> {
         let Some(server) = room.files.get() else { return Ok(Locks::default()) };
@@ -51,7 +54,8 @@ impl Locks {
         Ok(Locks { held, ..locks })
     }
 
-    /// Puts the open files that have locks of their own in the place of those that were opened anew in the stopped deputy.
+    /// Puts the open files that have locks of their own in the place of those that were opened anew
+    /// in the stopped deputy.
     pub fn put_open(&self, pid: i32, inside: &mut Inside, opened: &mut [i32]) -> Result<(), BodyError> {
         if self.open.is_empty() {
             return Ok(());
@@ -71,7 +75,8 @@ impl Locks {
         self.open.iter().any(|(known, _)| *known == file)
     }
 
-    /// They are the stopped deputy's from now on, which has all files of the image at their numbers. None of its descriptors may be closed after this: its locks of that file would go.
+    /// They are the stopped deputy's from now on, which has all files of the image at their
+    /// numbers. None of its descriptors may be closed after this: its locks of that file would go.
     pub fn take_along(self, inside: &mut Inside, image: &Image) -> Result<(), BodyError> {
         if self.held.is_empty() {
             return Ok(());
@@ -105,7 +110,8 @@ impl Locks {
     }
 }
 
-/// What the server has open for an open file of the room's, of a process of user `uid`, as that is open now; none if it has no lock of its own.
+/// What the server has open for an open file of the room's, of a process of user `uid`, as that is
+/// open now; none if it has no lock of its own.
 pub fn open_with_lock(
     server: &Server,
     at_home: OpenAtHome,
@@ -140,7 +146,7 @@ fn has_open(image: &Image, held: &HeldLocks) -> bool {
     })
 }
 
-/// That descriptor.
+/// Finds the descriptor of a held lock.
 fn opened(pid: i32, image: &Image, held: &HeldLocks) -> Option<i32> {
     let files = image.descriptors.iter().filter(|d| matches!(d.opened, Opened::File { .. })).map(|d| d.fd);
     files.into_iter().find(|fd| {
@@ -150,7 +156,8 @@ fn opened(pid: i32, image: &Image, held: &HeldLocks) -> Option<i32> {
     })
 }
 
-/// Sets a lock as the process would: `struct flock` (fcntl(2)) holds type and whence, start, length, process.
+/// Sets a lock as the process would: `struct flock` (fcntl(2)) holds type and whence, start,
+/// length, process.
 fn set(inside: &mut Inside, fd: i32, kind: i32, (start, bytes): (i64, i64)) -> Result<(), BodyError> {
     let words = [kind as u64 | (libc::SEEK_SET as u64) << 16, start as u64, bytes as u64, 0];
     let mut batch = inside.batch();

@@ -1,5 +1,7 @@
-//! Processes that share memory come home together: each deputy is filled while all the bodies stand still in the room, and none goes on before all of them are put together. So until then all can go
-//! back, and from then on nothing of the room is needed. The memory is made in the first deputy that has it; the others map that.
+//! Processes that share memory come home together: each deputy is filled while all the bodies stand
+//! still in the room, and none goes on before all of them are put together. So until then all can
+//! go back, and from then on nothing of the room is needed. The memory is made in the first deputy
+//! that has it; the others map that.
 
 use super::back::{Finished, Received, Rest};
 use super::filling::Filling;
@@ -19,7 +21,8 @@ use wire::message::{Family, MemoryId};
 /// How it is called when several come so.
 pub const TOGETHER: &str = "together";
 
-/// How long another move of one of them may take to end: the room refuses it at once, for all stand still.
+/// How long another move of one of them may take to end: the room refuses it at once, for all stand
+/// still.
 const FREE_WITHIN: Duration = Duration::from_millis(500);
 
 /// Memories that are here already.
@@ -53,7 +56,8 @@ impl Known {
 type Other = (Move, Filling);
 
 impl Move {
-    /// Has it go on here, when all have come that must come with it. They, and who brings its pages that follow.
+    /// Has it go on here, when all have come that must come with it. They, and who brings its pages
+    /// that follow.
     pub(super) fn go_together(
         &self,
         received: Received,

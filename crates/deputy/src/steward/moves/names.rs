@@ -1,4 +1,5 @@
-//! Files of a process that have no name at home any more: what the room opens them by, and how home opens them again.
+//! Files of a process that have no name at home any more: what the room opens them by, and how home
+//! opens them again.
 
 use super::reopened::{self, Opening};
 use super::written;
@@ -50,7 +51,8 @@ impl Names {
     }
 }
 
-/// Checks that a room can open these files of process `pid`, which have no name: [`Names::of_removed`] gives them one on a file system that the room sees.
+/// Checks that a room can open these files of process `pid`, which have no name:
+/// [`Names::of_removed`] gives them one on a file system that the room sees.
 ///
 /// # Errors
 /// The first that lies on none.
@@ -96,7 +98,8 @@ fn shown(file: &File) -> String {
 /// Files opened by one batch: their paths fit its memory.
 const FILES_AT_ONCE: usize = 32;
 
-/// Opens files in the stopped deputy with its own rights; their numbers are added to `opened`, also of those before one that cannot be opened.
+/// Opens files in the stopped deputy with its own rights; their numbers are added to `opened`, also
+/// of those before one that cannot be opened.
 pub fn open(
     room: &Shared,
     pid: i32,
@@ -117,7 +120,8 @@ fn open_some(
     let mut batch = inside.batch();
     for file in files {
         let opening = Opening::of(file, |fd| standin(room, pid, fd))?;
-        // One that cannot be looked at is checked when it is open: its user alone could have changed it meanwhile.
+        // One that cannot be looked at is checked when it is open: its user alone could have
+        // changed it meanwhile.
         std::fs::metadata(reopened::as_seen_by(pid, &file.path)).map_or(Ok(()), |m| reopened::check_kind(file, &m))?;
         let (path, how) = (batch.put(&[file.path.as_slice(), &[0]].concat()), opening.bytes());
         let (at, bytes) = (batch.put(&how), how.len() as u64);

@@ -1,4 +1,5 @@
-//! What a process of this home holds, as a room can give it: memory areas and descriptors by file, or by stand-in. Done before it is stopped, and again then.
+//! What a process of this home holds, as a room can give it: memory areas and descriptors by file,
+//! or by stand-in. Done before it is stopped, and again then.
 
 use super::barred;
 use super::names::Names;
@@ -19,7 +20,7 @@ use wire::message::{Arrival, Place, Program, StandinId};
 /// Below it lie what the room's porter has open.
 const ABOVE_PORTERS: i32 = 64;
 
-/// It.
+/// What was observed of a process.
 #[derive(Clone, Debug)]
 pub struct Observed {
     /// Areas as the kernel lists them, without flags.
@@ -29,7 +30,7 @@ pub struct Observed {
     /// Whom else there was.
     others: Others,
     memory: Memory,
-    /// All files.
+    /// All open files of the process.
     pub files: Vec<File>,
     descriptors: Vec<Descriptor>,
     objects: Objects,
@@ -41,7 +42,8 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// Looks at process `pid`, which runs: what it closes meanwhile, or opens under the same number, is looked for again.
+    /// Looks at process `pid`, which runs: what it closes meanwhile, or opens under the same
+    /// number, is looked for again.
     pub fn of_running(pid: i32, watched: bool) -> Result<Observed, BodyError> {
         let look = || Observed::look(pid, None, (watched, true));
         let mut seen = look();
@@ -60,7 +62,8 @@ impl Observed {
         Parts { areas: self.raw.len() as u32, threads: threads as u32, descriptors: self.seen.len() as u32 }
     }
 
-    /// Looks at process `pid`, which stands still. `before`: what it was; its areas are understood anew only if they have changed.
+    /// Looks at process `pid`, which stands still. `before`: what it was; its areas are understood
+    /// anew only if they have changed.
     ///
     /// `watched`: a userfaultfd that it has is ours.
     pub fn of(pid: i32, before: Option<&Observed>, watched: bool) -> Result<Observed, BodyError> {
@@ -136,9 +139,11 @@ impl Observed {
         Ok(Some(now))
     }
 
-    /// Looks for what may have changed since the first look and takes long to see: done while the room works. False: prepare anew.
+    /// Looks for what may have changed since the first look and takes long to see: done while the
+    /// room works. False: prepare anew.
     ///
-    /// Who was made since then may share an open file. (Who was there and was sent one in these milliseconds is not seen.)
+    /// Who was made since then may share an open file. (Who was there and was sent one in these
+    /// milliseconds is not seen.)
     pub fn still_holds(&self, pid: i32) -> Result<bool, BodyError> {
         refuse_early(pid)?;
         let new = Others::beside(pid)?.since(&self.others);
@@ -149,7 +154,8 @@ impl Observed {
         let moved = self.descriptors.iter().zip(&self.seen);
         let files = moved.filter(|(d, _)| !matches!(d.opened, Opened::Home(_)));
         for (fd, info) in files.map(|(_, seen)| seen) {
-            // Who has it no more may have written to it after its offset was seen: a child that has ended since.
+            // Who has it no more may have written to it after its offset was seen: a child that has
+            // ended since.
             let is_shared = new.have(*fd) && !body::is_place(pid, *fd, info);
             if is_shared || process::fd_info(pid, *fd)?.offset != info.offset {
                 return Ok(false);
@@ -221,8 +227,8 @@ impl Observed {
         })
     }
 
-    /// What the room needs to make an empty body for it. `standins`: descriptors that stay, with their stand-ins.
-    /// `names`: by which the room opens files that have none.
+    /// What the room needs to make an empty body for it. `standins`: descriptors that stay, with
+    /// their stand-ins. `names`: by which the room opens files that have none.
     pub fn place(&self, pid: i32, standins: &[(i32, StandinId)], names: &Names) -> Result<Place, BodyError> {
         let argv = process::arguments(pid)?.split(|b| *b == 0).filter(|a| !a.is_empty()).map(<[u8]>::to_vec).collect();
         let path = process::link(pid, "exe").map(|p| p.into_os_string().into_vec()).unwrap_or_default();
@@ -258,7 +264,8 @@ impl Observed {
         removed.map(|(place, _)| (place, link(place))).collect()
     }
 
-    /// Descriptors by which it writes to files that have a name; but for those by which its deputy tells of its end.
+    /// Descriptors by which it writes to files that have a name; but for those by which its deputy
+    /// tells of its end.
     pub fn written(&self) -> Vec<i32> {
         let file = |d: &Descriptor| match d.opened {
             Opened::File { file, .. } => self.files.get(file as usize),
@@ -328,7 +335,8 @@ fn alone_with(memories: &[Shown], others: &Others) -> Result<(), BodyError> {
     Err(BodyError::Stays(format!("it shares memory with other processes ({})", sharers.join(", "))))
 }
 
-/// None of these processes has such a file open: reading and writing it away would be another's than what is mapped.
+/// None of these processes has such a file open: reading and writing it away would be another's
+/// than what is mapped.
 fn unopened(pid: i32, removed: &[u64], others: &[i32]) -> Result<(), BodyError> {
     let is_such = |pid: i32, fd: &i32| {
         let found = std::fs::metadata(format!("/proc/{pid}/fd/{fd}"));
@@ -363,10 +371,12 @@ fn refuse_early(pid: i32) -> Result<(), BodyError> {
     Ok(())
 }
 
-/// A process that runs may change its memory while the kernel lists it: then areas come twice, or not at all. It may close descriptors, too.
+/// A process that runs may change its memory while the kernel lists it: then areas come twice, or
+/// not at all. It may close descriptors, too.
 const LISTED_MAX: usize = 40;
 
-/// The areas without and with flags. Of one list: two that were made one after the other need not be of one moment, even if a third is like the first.
+/// The areas without and with flags. Of one list: two that were made one after the other need not
+/// be of one moment, even if a third is like the first.
 fn areas(pid: i32) -> Result<(Vec<Area>, Vec<Area>), BodyError> {
     for _ in 0..LISTED_MAX {
         let flagged = os::areas::read_with_flags(pid)?;
@@ -447,7 +457,8 @@ fn descriptors(
     let locked: Vec<_> = all.iter().filter(|(_, i)| i.locked).map(|(_, i)| (i.mount_id, i.inode)).collect();
     let is_locked = |info: &FdInfo| info.locked || locked.contains(&(info.mount_id, info.inode));
     let kind = |fd, info: &FdInfo| match is_locked(info) && is_file(pid, fd) {
-        // A process does not lock itself out, through whatever descriptor; and its locks are the deputy's to keep.
+        // A process does not lock itself out, through whatever descriptor; and its locks are the
+        // deputy's to keep.
         true => Ok(Kind::AtHome),
         false => kind(pid, fd, info),
     };
@@ -492,7 +503,8 @@ fn without_barred(pid: i32, all: Looked) -> Result<Looked, BodyError> {
     Ok(all.into_iter().map(stays).collect())
 }
 
-/// Whom a pipe tells that it is ready, and by which signal, is home's to know (F_SETOWN, F_SETSIG): both its ends stay.
+/// Whom a pipe tells that it is ready, and by which signal, is home's to know (F_SETOWN, F_SETSIG):
+/// both its ends stay.
 fn without_signalling(all: Looked) -> Looked {
     let signals =
         |(_, info, kind): &&(i32, FdInfo, Kind)| matches!(kind, Kind::Object) && info.flags & libc::O_ASYNC != 0;
@@ -508,11 +520,12 @@ fn without_signalling(all: Looked) -> Looked {
 enum Kind {
     /// It can be opened by its name.
     File(File),
-    /// Likewise, and nobody can tell whether others have it too: a directory, which only one of those may read who have it in common (fork(3p)), or what only names a file.
+    /// Likewise, and nobody can tell whether others have it too: a directory, which only one of
+    /// those may read who have it in common (fork(3p)), or what only names a file.
     Place(File),
     /// It can be made anew, if nobody else has it.
     Object,
-    /// It stays.
+    /// The process stays at home.
     AtHome,
 }
 
@@ -573,7 +586,8 @@ fn kind(pid: i32, fd: i32, info: &FdInfo) -> Result<Kind, BodyError> {
     Ok(Kind::AtHome)
 }
 
-/// What the kernel says of a descriptor, and what kind it is, both of the same file: they are read one after the other, and the process runs.
+/// What the kernel says of a descriptor, and what kind it is, both of the same file: they are read
+/// one after the other, and the process runs.
 fn of_one_file(
     pid: i32,
     fd: i32,

@@ -10,7 +10,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Other processes than one, and what they have open and in common with it; that is found out when it is asked for, once.
+/// Other processes than one, and what they have open and in common with it; that is found out when
+/// it is asked for, once.
 #[derive(Clone, Debug)]
 pub struct Others {
     pid: i32,
@@ -18,12 +19,14 @@ pub struct Others {
     open: Arc<OnceLock<Open>>,
 }
 
-/// Who has the files open that were looked for. (What else a machine's processes have open would be tens of thousands.)
+/// Who has the files open that were looked for. (What else a machine's processes have open would be
+/// tens of thousands.)
 #[derive(Debug)]
 struct Open {
     looked_for: HashSet<FileId>,
     found: Holders,
-    /// Which descriptors' open files are in common: all eventfds have one inode, and then each is compared with all.
+    /// Which descriptors' open files are in common: all eventfds have one inode, and then each is
+    /// compared with all.
     in_common: Mutex<HashMap<(i32, FileId), bool>>,
 }
 
@@ -98,7 +101,8 @@ impl OnTheWay {
     }
 }
 
-/// Checks that no message in a socket that the process has open carries what is used by calls of its own: away it would be a stand-in, of which nobody can ask that.
+/// Checks that no message in a socket that the process has open carries what is used by calls of
+/// its own: away it would be a stand-in, of which nobody can ask that.
 pub fn check_messages(pid: i32) -> Result<(), BodyError> {
     let own_calls = ["anon_inode:[timerfd]", "anon_inode:[eventpoll]"];
     let on_the_way = OnTheWay::of(pid);
@@ -134,7 +138,7 @@ impl Others {
         Others::these(self.pid, new.collect())
     }
 
-    /// Them.
+    /// PIDs of the other processes.
     pub fn processes(&self) -> &[i32] {
         &self.processes
     }
@@ -149,13 +153,15 @@ impl Others {
         })
     }
 
-    /// One of them has the same open file, or any end of the same pipe, if that would be `made_anew` elsewhere.
+    /// One of them has the same open file, or any end of the same pipe, if that would be
+    /// `made_anew` elsewhere.
     pub fn share(&self, fd: i32, made_anew: bool) -> bool {
         let name = process::link(self.pid, &format!("fd/{fd}")).unwrap_or_default();
         let is_pipe = made_anew && name.as_os_str().as_bytes().starts_with(b"pipe:");
         // Whoever has it open, however, can map it.
         let is_memory = body::is_memory(&name);
-        // The other end of a pipe may be with somebody who cannot be seen: outside the container that this home is.
+        // The other end of a pipe may be with somebody who cannot be seen: outside the container
+        // that this home is.
         if is_pipe && !has_both_ends(self.pid, &name) {
             return true;
         }
@@ -177,7 +183,8 @@ impl Others {
     }
 }
 
-/// Those beside a process when it is looked at again: it stands still then, and of who was there the first time is known what they have.
+/// Those beside a process when it is looked at again: it stands still then, and of who was there
+/// the first time is known what they have.
 pub struct Company<'a> {
     now: &'a Others,
     before: Option<Before<'a>>,
@@ -196,7 +203,7 @@ impl<'a> Company<'a> {
         Company { now, before }
     }
 
-    /// As [`Others::share`].
+    /// Does the same as [`Others::share`].
     pub fn share(&self, fd: i32, info: &FdInfo, made_anew: bool) -> bool {
         let is_it = |(then, seen): &(i32, FdInfo)| *then == fd && FdInfo { offset: info.offset, ..*seen } == *info;
         match &self.before {

@@ -1,4 +1,5 @@
-//! From home to the room: an empty body is made there while the process still runs; then it is stopped, sent, rebuilt, and the original becomes the deputy.
+//! From home to the room: an empty body is made there while the process still runs; then it is
+//! stopped, sent, rebuilt, and the original becomes the deputy.
 
 use super::edges::Since;
 use super::following::Following;
@@ -37,7 +38,8 @@ use wire::{Kind, ToRoom, page_frames};
 /// How often a process is prepared that forks or closes files at the wrong moment.
 pub(super) const TRIES_MAX: usize = 5;
 
-/// After so many tries in vain all is looked at anew when it stands still: it takes longer, but nobody new can have come from it meanwhile.
+/// After so many tries in vain all is looked at anew when it stands still: it takes longer, but
+/// nobody new can have come from it meanwhile.
 const TRIES_QUICK: usize = 2;
 
 /// A body that waits in the room for its image.
@@ -111,7 +113,8 @@ impl Move {
         Ok(self.leg(&self.room.args.host, &how))
     }
 
-    /// Pre-copy, if it is wanted, or needed for the bound. Where the kernel cannot tell who writes what, `auto` does without.
+    /// Pre-copy, if it is wanted, or needed for the bound. Where the kernel cannot tell who writes
+    /// what, `auto` does without.
     fn ahead_if_wished(&self, pidfd: &PidFd, prepared: &Prepared, wish: Wish) -> Result<Option<Ahead>, MoveError> {
         let areas = prepared.observed.image().areas;
         let own_bytes = body::filled_bytes(self.pid, &Own::of(self.pid)?, &areas)?;
@@ -160,8 +163,9 @@ impl Move {
         Ok(Prepared { observed, place })
     }
 
-    /// Why no body could be made for what was observed: a file may have been closed or removed meanwhile, or name and flags are those of two files that had the same
-    /// number one after the other.
+    /// Why no body could be made for what was observed: a file may have been closed or removed
+    /// meanwhile, or name and flags are those of two files that had the same number one after the
+    /// other.
     fn fleeting_if_changed(&self, e: MoveError, observed: &Observed) -> MoveError {
         match (e, Observed::of_running(self.pid, false)) {
             (MoveError::Room(why), Ok(now)) if !now.is_served_by(observed) => MoveError::Fleeting(why),
@@ -169,7 +173,8 @@ impl Move {
         }
     }
 
-    /// What the process watches, the body asks about as soon as it watches it again: before it has a deputy.
+    /// What the process watches, the body asks about as soon as it watches it again: before it has
+    /// a deputy.
     fn hold_watched(&self, observed: &Observed, standins: &[(i32, StandinId)]) -> Result<(), MoveError> {
         let pidfd = PidFd::open(self.pid)?;
         for (fd, standin) in standins.iter().filter(|(fd, _)| observed.watches(*fd)) {
@@ -178,8 +183,9 @@ impl Move {
         Ok(())
     }
 
-    /// Checks that the process is still that of the user who wants it and of the user whose room it is, that it may have its rights
-    /// there, and that it is in no sandbox: under its number a program may run by now that gives rights, or has given some up for good.
+    /// Checks that the process is still that of the user who wants it and of the user whose room it
+    /// is, that it may have its rights there, and that it is in no sandbox: under its number a
+    /// program may run by now that gives rights, or has given some up for good.
     fn check_rights(&self) -> Result<(), BodyError> {
         confinement::refuse(self.pid)?;
         let identity = ProcessIdentity::of(self.pid)?;
@@ -206,7 +212,9 @@ impl Move {
         let _ = self.expect(|heard| matches!(heard, Heard::Left).then_some(Ok(())));
     }
 
-    /// How it went, in words. What is left and is no less than `follow_bytes` follows when it runs there. `carefully`: what was seen before the stop does not count. The `witness` tells of restrictions.
+    /// How it went, in words. What is left and is no less than `follow_bytes` follows when it runs
+    /// there. `carefully`: what was seen before the stop does not count. The `witness` tells of
+    /// restrictions.
     fn leave(
         &self,
         pidfd: &PidFd,
@@ -215,7 +223,8 @@ impl Move {
         (follow_bytes, carefully, witness): (u64, bool, Option<&LandlockProbe>),
     ) -> Result<String, MoveError> {
         self.check_wanted()?;
-        // What only takes effect later, as a hint of madvise(2), is not seen by comparing: in the time of pre-copy there may have been many.
+        // What only takes effect later, as a hint of madvise(2), is not seen by comparing: in the
+        // time of pre-copy there may have been many.
         let latest = (!headstart.is_none()).then(|| Observed::of_running(self.pid, true)).transpose()?;
         self.done("observe");
         let latest = latest.as_ref().unwrap_or(&prepared.observed);
@@ -407,7 +416,8 @@ impl Move {
         sent.or_else(|e| self.check_wanted().and(Err(e.into())))
     }
 
-    /// While the room rebuilds the body, the original is made ready to be its deputy. Then: the commit point.
+    /// While the room rebuilds the body, the original is made ready to be its deputy. Then: the
+    /// commit point.
     fn hand_over(
         &self,
         pidfd: &PidFd,
@@ -522,7 +532,8 @@ pub fn send_pages(room: &Shared, gauge: &Gauge, bulk: &mut Bulk, kind: Kind, par
     sent.map(|bytes| gauge.count_wire(bytes)).map_err(|e| BodyError::Stays(format!("the link to the room: {e}")))
 }
 
-/// Home counts continuations and decides about stops: these signals wait in the deputy, which tells of them.
+/// Home counts continuations and decides about stops: these signals wait in the deputy, which tells
+/// of them.
 fn is_told_by_home(info: &[u8]) -> bool {
     let signal = i32::from(info.first().copied().unwrap_or(0));
     is_job_stop(signal) || signal == libc::SIGCONT

@@ -1,4 +1,5 @@
-//! Pairs of sockets that were made in a room, and become home's: made anew here, set to and holding the same.
+//! Pairs of sockets that were made in a room, and become home's: made anew here, set to and holding
+//! the same.
 
 use super::sharing::make_two;
 use super::{Move, MoveError};
@@ -9,11 +10,12 @@ use os::pidfd::PidFd;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use wire::message::{CommonPair, PairEnd};
 
-/// Its ends.
+/// Both ends of a pair.
 pub type Pair = [OwnedFd; 2];
 
 impl Move {
-    /// The deputy of whoever made the pair makes it, so that both ends say so (SO_PEERCRED); if that has ended, the one of the process that leaves.
+    /// The deputy of whoever made the pair makes it, so that both ends say so (SO_PEERCRED); if
+    /// that has ended, the one of the process that leaves.
     pub(super) fn make_pair(&self, pair: &CommonPair) -> Result<Pair, MoveError> {
         let CommonPair { kind, maker, ends } = pair;
         if !matches!(*kind, libc::SOCK_STREAM | libc::SOCK_DGRAM | libc::SOCK_SEQPACKET) {

@@ -1,11 +1,13 @@
-//! What a process of this machine is, without its pages: as it would be sent; or why it would not be.
+//! What a process of this machine is, without its pages: as it would be sent; or why it would not
+//! be.
 
 use super::MoveError;
 use super::names::{self, Names};
 use super::observe::Observed;
 use image::Image;
 
-/// Why process `pid`, which runs at home, cannot be moved now: does what a move does before anything is sent, and lets the process go on. It stands still for a moment.
+/// Why process `pid`, which runs at home, cannot be moved now: does what a move does before
+/// anything is sent, and lets the process go on. It stands still for a moment.
 pub fn stays(pid: i32) -> Option<String> {
     let looked = || {
         let observed = Observed::of_running(pid, false)?;
@@ -16,7 +18,8 @@ pub fn stays(pid: i32) -> Option<String> {
     looked().err().map(|e: MoveError| e.to_string())
 }
 
-/// Looks at process `pid`, which stands still for a moment. The caller's own processes, or the superuser.
+/// Looks at process `pid`, which stands still for a moment. The caller's own processes, or the
+/// superuser.
 pub fn picture(pid: i32) -> Result<Image, MoveError> {
     let before = Observed::of_running(pid, false)?;
     let frozen = body::freeze(pid)?;

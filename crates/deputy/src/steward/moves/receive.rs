@@ -1,4 +1,5 @@
-//! A process comes to this room from another one of this home: the steward of that one drives ([`super::pass`]), and gives the deputy when the body stands here.
+//! A process comes to this room from another one of this home: the steward of that one drives
+//! ([`super::pass`]), and gives the deputy when the body stands here.
 
 use super::steward_link::{Given, Handover, Talk, Word};
 use super::{Heard, Move, MoveError};
@@ -28,10 +29,12 @@ use wire::message::{Arrival, Call, Descriptor, Place, Program, StandinId};
 const ABOVE_PORTERS: i32 = 64;
 /// Why nothing comes of it.
 const CALLED_OFF: &str = "the room that it leaves has called it off";
-/// Each try has a talk of its own, with a number: that an earlier one has ended may be told when the next has begun.
+/// Each try has a talk of its own, with a number: that an earlier one has ended may be told when
+/// the next has begun.
 static TALKS: AtomicU32 = AtomicU32::new(0);
 
-/// Has process `pid` come, which `from` hosts and holds what `outline` says; speaks over `socket` until that is over.
+/// Has process `pid` come, which `from` hosts and holds what `outline` says; speaks over `socket`
+/// until that is over.
 pub fn receive(room: &Arc<Shared>, socket: &OwnedFd, pid: i32, (ticket, from): (Ticket, String), outline: &[u8]) {
     let Ok(socket) = socket.try_clone() else { return };
     let talk = Talk::over(socket);
@@ -82,7 +85,8 @@ fn begin(room: &Arc<Shared>, talk: &Talk, pid: i32, outline: &[u8]) -> Result<(M
 type Standins = BTreeMap<i32, StandinId>;
 
 impl Move {
-    /// Has the room make an empty body that holds what the outline says, for whom the other room brings.
+    /// Has the room make an empty body that holds what the outline says, for whom the other room
+    /// brings.
     fn make_empty(
         &self,
         outline: &Outline,
@@ -177,7 +181,8 @@ impl Move {
         talk.say(&Word::Stands)
     }
 
-    /// The commit point: from here on only the end of the process can undo it. By which loan pages of it follow, if any do.
+    /// The commit point: from here on only the end of the process can undo it. By which loan pages
+    /// of it follow, if any do.
     fn take(&self, standins: &Standins, placed: &[Descriptor]) -> Result<Option<u32>, MoveError> {
         let given = loop {
             match self.hear()? {
@@ -239,7 +244,8 @@ impl Move {
                 Err(e) if self.room.is_lost() || (!runs && follows.is_none()) => {
                     return tracing::warn!("process {}: {e}", self.pid);
                 }
-                // A way that stands still is given up by the rooms, after a while. Until then whoever has its pages must not hear that nobody waits for them.
+                // A way that stands still is given up by the rooms, after a while. Until then
+                // whoever has its pages must not hear that nobody waits for them.
                 Err(_) => {}
             }
         }
@@ -318,7 +324,8 @@ fn describe(pid: i32, outline: &Outline, image: &Image, standins: &Standins) -> 
     Ok(placed)
 }
 
-/// Descriptors of the deputy that its body does not have any more: others in the room that it left may.
+/// Descriptors of the deputy that its body does not have any more: others in the room that it left
+/// may.
 fn unused(handover: &Handover, standins: &Standins) -> Vec<i32> {
     let all = handover.standins.iter().filter(|list| !list.iter().any(|fd| standins.contains_key(fd)));
     all.flatten().copied().collect()

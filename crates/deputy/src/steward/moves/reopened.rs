@@ -1,11 +1,14 @@
-//! How a file of an image is opened at home. The node that hosts the process says its path and flags, and may lie: whatever it says, the
-//! process gets a file that it may open itself, open as an open file can be, and nothing happens by merely opening it.
+//! How a file of an image is opened at home. The node that hosts the process says its path and
+//! flags, and may lie: whatever it says, the process gets a file that it may open itself, open as
+//! an open file can be, and nothing happens by merely opening it.
 //!
-//! - The deputy opens it, with its own rights. Links of /proc that lead to open files, programs and directories (magic links) are not followed,
-//!   but for those of its own stand-ins: by them a file that it has open, and may not open by name, would be had with another access mode.
+//! - The deputy opens it, with its own rights. Links of /proc that lead to open files, programs and
+//!   directories (magic links) are not followed, but for those of its own stand-ins: by them a file
+//!   that it has open, and may not open by name, would be had with another access mode.
 //! - Only flags that describe an open file are passed on: O_TRUNC or O_CREAT would change files.
-//! - Only regular files, directories and the devices that are there everywhere are opened: opening a FIFO wakes who waits for it, and
-//!   opening a device may do whatever its driver does. What merely names a file (O_PATH) may name anything.
+//! - Only regular files, directories and the devices that are there everywhere are opened: opening
+//!   a FIFO wakes who waits for it, and opening a device may do whatever its driver does. What
+//!   merely names a file (O_PATH) may name anything.
 
 use body::BodyError;
 use image::File;
@@ -40,14 +43,15 @@ const OWN: &[u8] = b"/proc/self/fd/";
 /// Flags and manner of openat2(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opening {
-    /// O_ flags.
+    /// The flags of open(2).
     pub flags: i32,
-    /// RESOLVE_ flags.
+    /// The flags of openat2(2) for the path.
     pub resolve: u64,
 }
 
 impl Opening {
-    /// How to open a file; `standin` says what the deputy has open under a number, if that is a stand-in of its program's.
+    /// How to open a file; `standin` says what the deputy has open under a number, if that is a
+    /// stand-in of its program's.
     ///
     /// # Errors
     /// The image wants what no open file is like, or more than the stand-in's access mode gives.
@@ -63,7 +67,7 @@ impl Opening {
         }
     }
 
-    /// `struct open_how`.
+    /// Writes it as a `struct open_how`.
     pub fn bytes(self) -> Vec<u8> {
         // O_ flags are no more than 32 bits.
         [u64::from(self.flags as u32), 0, self.resolve].iter().flat_map(|word| word.to_ne_bytes()).collect()
@@ -104,8 +108,9 @@ pub fn check_kind(file: &File, found: &Metadata) -> Result<(), BodyError> {
     }
 }
 
-/// Checks that what was opened is what was meant: an image names files by path and inode, but for what has another inode wherever it is
-/// (devices that are there everywhere, and what a kernel says of a process).
+/// Checks that what was opened is what was meant: an image names files by path and inode, but for
+/// what has another inode wherever it is (devices that are there everywhere, and what a kernel says
+/// of a process).
 pub fn is_meant(file: &File, inode: u64, found: &Metadata) -> bool {
     match file.inode {
         0 => body::is_there_everywhere(found) || file.path.starts_with(b"/proc/") || file.flags & libc::O_PATH != 0,

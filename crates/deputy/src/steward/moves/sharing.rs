@@ -31,7 +31,7 @@ const AGAIN_AFTER: Duration = Duration::from_millis(5);
 /// Open files of a room, as it tells of them.
 #[derive(Debug)]
 pub struct Commons {
-    /// They.
+    /// The files that are meant.
     pub files: Vec<Common>,
     /// What pipes hold.
     pub pipes: Vec<CommonPipe>,

@@ -1,4 +1,5 @@
-//! What two stewards of one home say to each other while a process goes from the room of the one to that of the other: over the socket of the one that it comes to.
+//! What two stewards of one home say to each other while a process goes from the room of the one to
+//! that of the other: over the socket of the one that it comes to.
 
 use super::{Heard, MoveError};
 use crate::steward::deputies::Deputy;
@@ -21,8 +22,8 @@ pub enum Word {
     Prepared,
     /// Likewise: it stands there, and may run.
     Stands,
-    /// From the one that it leaves, the commit point: this deputy is yours. What it holds the process by, and the channels of its threads in this order, come in the
-    /// packets behind it.
+    /// From the one that it leaves, the commit point: this deputy is yours. What it holds the
+    /// process by, and the channels of its threads in this order, come in the packets behind it.
     Take(Box<Handover>),
     /// Some of these.
     More,
@@ -35,12 +36,12 @@ pub enum Word {
     },
     /// It cannot come, in words: nothing was changed.
     Failed {
-        /// Why.
+        /// The reason, in words.
         why: String,
     },
     /// The same, for what was so at that moment.
     Fleeting {
-        /// Why.
+        /// The reason, in words.
         why: String,
     },
 }
@@ -109,13 +110,14 @@ impl Handover {
 pub struct Given {
     /// What was said of it.
     pub handover: Handover,
-    /// It.
+    /// The handle of the process.
     pub pidfd: PidFd,
     /// Its threads' channels.
     pub channels: Vec<OwnedFd>,
 }
 
-/// A conversation: what the other end says is heard by the move of the process. It ends for the other when this is dropped.
+/// A conversation: what the other end says is heard by the move of the process. It ends for the
+/// other when this is dropped.
 pub struct Talk {
     socket: Arc<OwnedFd>,
 }
@@ -131,7 +133,8 @@ impl Talk {
         Talk { socket: Arc::new(socket) }
     }
 
-    /// Has what comes told to the move of `pid`; `turn` is the number of the try, behind which nothing of an earlier one is taken for one of this.
+    /// Has what comes told to the move of `pid`; `turn` is the number of the try, behind which
+    /// nothing of an earlier one is taken for one of this.
     pub fn listen(&self, room: &Arc<Shared>, pid: i32, turn: u32) -> Result<(), MoveError> {
         let (room, socket) = (room.clone(), self.socket.clone());
         let listen = move || {
@@ -155,7 +158,7 @@ impl Talk {
         thread.map(drop).map_err(|e| MoveError::Silent(format!("no thread to listen: {e}")))
     }
 
-    /// Says this.
+    /// Says a word to the other steward.
     pub fn say(&self, word: &Word) -> Result<(), MoveError> {
         let bytes = postcard::to_stdvec(word).map_err(|e| MoveError::Silent(e.to_string()))?;
         self.send(&bytes)

@@ -1,11 +1,13 @@
-//! What the threads of a process must have in common, and what it must share with no other process, to be moved: memory, the table of descriptors, working directory, rights. A body gets
-//! one of each, and its deputy gives up all of its memory.
+//! What the threads of a process must have in common, and what it must share with no other process,
+//! to be moved: memory, the table of descriptors, working directory, rights. A body gets one of
+//! each, and its deputy gives up all of its memory.
 
 use body::BodyError;
 use os::kcmp::Common;
 use os::process::{self, Status};
 
-/// Checks that all threads of process `pid` have one table of descriptors, one working directory and the same rights.
+/// Checks that all threads of process `pid` have one table of descriptors, one working directory
+/// and the same rights.
 pub fn check_threads(pid: i32) -> Result<(), BodyError> {
     let first = process::status(pid)?;
     for tid in process::threads(pid)?.into_iter().filter(|tid| *tid != pid) {
@@ -24,7 +26,8 @@ pub fn check_threads(pid: i32) -> Result<(), BodyError> {
     Ok(())
 }
 
-/// Checks that none of the `others` shares the memory or the table of descriptors of process `pid`. A child of vfork(2) shares its parent's memory only until it executes a program.
+/// Checks that none of the `others` shares the memory or the table of descriptors of process `pid`.
+/// A child of vfork(2) shares its parent's memory only until it executes a program.
 pub fn check_others(pid: i32, others: &[i32]) -> Result<(), BodyError> {
     let with = |common: Common| others.iter().find(|other| common.is_of_both(pid, **other) == Some(true));
     if let Some(other) = with(Common::Memory) {

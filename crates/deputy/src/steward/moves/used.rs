@@ -1,5 +1,6 @@
-//! CPU time that processes of this home have used on other nodes. While one is at home, nothing of it is left there but this note, for when it goes away again, by whichever
-//! steward: home's kernel cannot be told what to add.
+//! CPU time that processes of this home have used on other nodes. While one is at home, nothing of
+//! it is left there but this note, for when it goes away again, by whichever steward: home's kernel
+//! cannot be told what to add.
 
 use image::{Image, Used};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,5 @@
-//! Who watches a move: the tool that waits for it. It is told once a second how far it is, and may call it off before the commit point.
+//! Who watches a move: the tool that waits for it. It is told once a second how far it is, and may
+//! call it off before the commit point.
 
 use ctl::moves::{Progress, Stage};
 use std::io::IoSlice;
@@ -89,7 +90,8 @@ impl Gauge {
     }
 }
 
-/// Waits for the end of a move, and keeps the tool in the picture. `None`: the move's thread ended without a word.
+/// Waits for the end of a move, and keeps the tool in the picture. `None`: the move's thread ended
+/// without a word.
 ///
 /// `silent_ms`: for how long the other node has not answered, if it owes an answer.
 pub fn wait<T>(
@@ -130,7 +132,8 @@ impl Meter {
         Meter { told: Instant::now(), sent_bytes: 0, memory_bytes: 0 }
     }
 
-    /// How far the move is, and how fast since the last time. What the link took counts as sent: pages that go packed, or are there already, take less of it.
+    /// How far the move is, and how fast since the last time. What the link took counts as sent:
+    /// pages that go packed, or are there already, take less of it.
     fn read(&mut self, gauge: &Gauge) -> Progress {
         let (stage, memory_bytes, left_bytes) = gauge.read();
         let (sent_bytes, elapsed_s) = (gauge.wire_bytes(), self.told.elapsed().as_secs_f64());
@@ -142,8 +145,8 @@ impl Meter {
     }
 }
 
-/// The tool has shut down its sending direction: that stays so, and of a move in two parts both see it. One that has gone has closed the other direction too, and said
-/// nothing by that.
+/// The tool has shut down its sending direction: that stays so, and of a move in two parts both see
+/// it. One that has gone has closed the other direction too, and said nothing by that.
 fn has_called_off(tool: &OwnedFd) -> bool {
     let mut polled = libc::pollfd { fd: tool.as_raw_fd(), events: libc::POLLRDHUP, revents: 0 };
     // SAFETY: one live pollfd.

@@ -1,5 +1,6 @@
-//! Files that a process writes to. Nobody can run them as long as they are open so anywhere (ETXTBSY in execve(2)), and the program may close them as soon as it runs elsewhere: what it has left
-//! must not hold them then.
+//! Files that a process writes to. Nobody can run them as long as they are open so anywhere
+//! (ETXTBSY in execve(2)), and the program may close them as soon as it runs elsewhere: what it has
+//! left must not hold them then.
 
 use crate::steward::shared::Shared;
 use homefs::server::FileId;
@@ -25,7 +26,8 @@ impl Written {
     }
 }
 
-/// Opens for a process of this user what it has open for writing in the room, and may have no right to open again: it was made so (O_CREAT and 0444), or its rights were taken away.
+/// Opens for a process of this user what it has open for writing in the room, and may have no right
+/// to open again: it was made so (O_CREAT and 0444), or its rights were taken away.
 pub fn open_again(room: &Shared, file: &File, uid: u32) -> Option<OwnedFd> {
     let (device, inode) = which(file)?;
     // This process opens it, with root's rights: so it gives no more than the user's programs have.

@@ -1,4 +1,5 @@
-//! capget(2) and capset(2): the deputy's are the true ones, by which home serves. Those of the body are few; it takes what home's kernel makes of them (`tracer/rights.rs`).
+//! capget(2) and capset(2): the deputy's are the true ones, by which home serves. Those of the body
+//! are few; it takes what home's kernel makes of them (`tracer/rights.rs`).
 
 use super::Asked;
 use crate::guest_memory;
@@ -36,7 +37,8 @@ pub fn serve(asked: Asked) {
     if guest_memory::read(host, data_at, &mut data[..bytes]).is_err() {
         return asked.here();
     }
-    // What of home's the body does not have it cannot be given here; what it can, it takes before the call returns.
+    // What of home's the body does not have it cannot be given here; what it can, it takes before
+    // the call returns.
     let set = call(&memory);
     asked.ask(set, After::Write(Vec::new()), true);
 }

@@ -1,5 +1,6 @@
-//! Calls by which a process holds another, or looks into its memory: both must be in one place. What can be looked into here, between two of this room, is the hosting kernel's; for
-//! all else both go home, the other one first.
+//! Calls by which a process holds another, or looks into its memory: both must be in one place.
+//! What can be looked into here, between two of this room, is the hosting kernel's; for all else
+//! both go home, the other one first.
 
 use super::Asked;
 use crate::warden::guests::ToBeTraced;
@@ -46,7 +47,8 @@ fn looks_here(asked: &Asked, other: i32) -> bool {
     is_here && !heeds_descent() && are_alike(&own, &theirs) && is_open(their_host.0, &theirs)
 }
 
-/// What is left of a process that has gone stands still until it is taken away, and who is about to go stands still, too: what is written there now is lost.
+/// What is left of a process that has gone stands still until it is taken away, and who is about to
+/// go stands still, too: what is written there now is lost.
 fn is_held(status: &Status) -> bool {
     matches!(status.state, 't' | 'Z' | 'X')
 }

@@ -7,7 +7,8 @@ use crate::warden::marshal::{Back, DATA_BYTES_MAX};
 use crate::warden::tracer::{Order, Which};
 use wire::message::Call;
 
-/// What an ioctl does with the memory that its argument points to (ioctl_tty(2), asm-generic/ioctls.h).
+/// What an ioctl does with the memory that its argument points to (ioctl_tty(2),
+/// asm-generic/ioctls.h).
 #[derive(Clone, Copy)]
 enum Shape {
     /// The argument is a number, or unused.
@@ -68,7 +69,8 @@ fn shape(request: u32) -> Option<Shape> {
         0x1260 | 0x1262 => Shape::Out(8),           // BLKGETSIZE, BLKRAGET
         0x1268 => Shape::Out(4),                    // BLKSSZGET
         0x8008_1272 => Shape::Out(8),               // BLKGETSIZE64
-        // Of files (linux/fs.h): FIGETBSZ; FS_IOC_GETFLAGS, FS_IOC_SETFLAGS, FS_IOC_GETVERSION: their size is said wrongly; FS_IOC_FSGETXATTR, FS_IOC_FSSETXATTR
+        // Of files (linux/fs.h): FIGETBSZ; FS_IOC_GETFLAGS, FS_IOC_SETFLAGS, FS_IOC_GETVERSION:
+        // their size is said wrongly; FS_IOC_FSGETXATTR, FS_IOC_FSSETXATTR
         2 => Shape::InOut(4),
         0x8008_6601 | 0x8008_7601 => Shape::Out(4),
         0x4008_6602 => Shape::In(4),
@@ -78,15 +80,17 @@ fn shape(request: u32) -> Option<Shape> {
     })
 }
 
-/// What is not known is made at home, whereto the process goes; but not what programs try and do without: TIOCGPTPEER (openpty(3)), FICLONE and its kin (cp(1)), and
-/// what a descriptor of a process tells (PIDFD_GET_INFO).
+/// What is not known is made at home, whereto the process goes; but not what programs try and do
+/// without: TIOCGPTPEER (openpty(3)), FICLONE and its kin (cp(1)), and what a descriptor of a
+/// process tells (PIDFD_GET_INFO).
 fn is_tried(request: u32) -> bool {
     const BTRFS: u32 = 0x94;
     const PIDFS: u32 = 0xff;
     request == 0x5441 || matches!(request >> 8 & 0xff, BTRFS | PIDFS)
 }
 
-/// SIOCGIFCONF: `struct ifconf` says where the addresses of all interfaces go, and how many bytes of them there are (netdevice(7)).
+/// SIOCGIFCONF: `struct ifconf` says where the addresses of all interfaces go, and how many bytes
+/// of them there are (netdevice(7)).
 fn interfaces(asked: Asked, mut call: Call) {
     const HEAD_BYTES: usize = 16;
     const BUFFER_AT: usize = 8;
@@ -163,7 +167,8 @@ pub fn serve(asked: Asked) {
         call.out_bytes = bytes as u32;
         back.push(Back { from: 0, bytes, to: argument, counted_at: None });
     }
-    // O_NONBLOCK of the open file is home's and, for the kernel here to know it, also the stand-in's.
+    // O_NONBLOCK of the open file is home's and, for the kernel here to know it, also the
+    // stand-in's.
     let after = if request == FIONBIO { After::Here } else { After::Write(back) };
     asked.ask(call, after, false);
 }

@@ -59,8 +59,8 @@ pub fn stat(asked: Asked) {
     asked.ask(call, After::Write(vec![Back { from: 0, bytes, to, counted_at: None }]), false);
 }
 
-/// The path of the home's FIFO that the descriptor is, which to the room's kernel is a regular file (`homefs::client::peek`). Who looked it up since
-/// has made that kernel think that it was removed.
+/// The path of the home's FIFO that the descriptor is, which to the room's kernel is a regular file
+/// (`homefs::client::peek`). Who looked it up since has made that kernel think that it was removed.
 fn fifo(asked: &Asked) -> Option<Vec<u8>> {
     let (host, fd) = (asked.waiting.host_tid.0, asked.args[0] as i32);
     os::process::fd_info(host, fd).ok().filter(|info| asked.room.fifos.may_be(info.inode))?;
@@ -99,8 +99,9 @@ pub fn seek(asked: Asked) {
         libc::SEEK_CUR => before.map(|before| before.wrapping_add(asked.args[1])),
         _ => None,
     };
-    // What is made twice goes too far: its result must not get lost, and is not the kernel's to make once more. (A call that was handed to the tracer first cannot be answered by it
-    // again: at its end it stops anyway, and then not a second time.)
+    // What is made twice goes too far: its result must not get lost, and is not the kernel's to
+    // make once more. (A call that was handed to the tracer first cannot be answered by it again:
+    // at its end it stops anyway, and then not a second time.)
     let marked = asked.args[0] >> 32 != 0;
     if !marked && asked.args[2] as i32 == libc::SEEK_CUR && asked.args[1] != 0 {
         return asked.ask(call, After::Write(Vec::new()), true);
@@ -108,7 +109,8 @@ pub fn seek(asked: Asked) {
     asked.ask(call, After::Sought { standin, expected }, false);
 }
 
-/// Has home hear of a seek that was made here alone, through another number of the same open file. The kernel's offset here.
+/// Has home hear of a seek that was made here alone, through another number of the same open file.
+/// The kernel's offset here.
 pub fn align(room: &Shared, host: HostTid, fd: i32, standin: StandinId) -> Option<u64> {
     if !standin.is_file() {
         return None;
@@ -124,8 +126,9 @@ pub fn align(room: &Shared, host: HostTid, fd: i32, standin: StandinId) -> Optio
     Some(offset)
 }
 
-/// Copies inside the kernel: between two descriptors of home's they are made there. Else programs fall back to read and write when told that it cannot be done: what the
-/// room's kernel would copy of a file of home's it would keep, and home's offset would not move.
+/// Copies inside the kernel: between two descriptors of home's they are made there. Else programs
+/// fall back to read and write when told that it cannot be done: what the room's kernel would copy
+/// of a file of home's it would keep, and home's offset would not move.
 pub fn splice(asked: Asked) {
     let to = match asked.nr as i64 {
         libc::SYS_splice | libc::SYS_copy_file_range => 2,
@@ -150,7 +153,7 @@ pub fn splice(asked: Asked) {
     }
 }
 
-/// linux/fcntl.h
+/// A command of fcntl(2) (linux/fcntl.h).
 const F_SETSIG: i32 = 10;
 const F_GETSIG: i32 = 11;
 const F_SETOWN_EX: i32 = 15;
@@ -158,7 +161,8 @@ const F_GETOWN_EX: i32 = 16;
 /// Bytes of a `struct f_owner_ex`.
 const OWNER_BYTES: usize = 8;
 
-/// fcntl: flags of the open file are set at home and here; owners, leases and pipe sizes are home's.
+/// fcntl: flags of the open file are set at home and here; owners, leases and pipe sizes are
+/// home's.
 pub fn fcntl(asked: Asked) {
     let Some(standin) = asked.standin(0) else {
         return if owner_is_group(&asked) { asked.go_home(libc::ESRCH) } else { asked.here() };

@@ -1,12 +1,12 @@
-//! Descriptors of processes (pidfd_open(2)). One's own is the hosting kernel's; that of another process is made and kept at home, where all processes
-//! are, and has a stand-in here.
+//! Descriptors of processes (pidfd_open(2)). One's own is the hosting kernel's; that of another
+//! process is made and kept at home, where all processes are, and has a stand-in here.
 
 use super::Asked;
 use crate::warden::after::{After, Made};
 use std::sync::Arc;
 use wire::message::{Call, StandinId};
 
-/// pidfd_open.
+/// Serves the call pidfd_open(2).
 pub fn open(asked: Asked) {
     if asked.args[0] as i32 == asked.who.pid {
         return asked.here();
@@ -30,7 +30,8 @@ pub fn signal(asked: Asked, standin: StandinId) {
     on_standin(asked, |call| call.standin = Some(standin));
 }
 
-/// The process whose `/proc/PID` directory a call names in the place of a descriptor of it, as home's kernel lets it.
+/// The process whose `/proc/PID` directory a call names in the place of a descriptor of it, as
+/// home's kernel lets it.
 pub fn directory(asked: &Asked) -> Option<i32> {
     let link = os::process::link(asked.waiting.host_tid.0, &format!("fd/{}", asked.args[0] as i32)).ok()?;
     let name = link.strip_prefix("/proc").ok()?.to_str()?;
@@ -56,7 +57,8 @@ pub fn signal_by_directory(asked: Asked) {
     }
 }
 
-/// waitid of the process that a descriptor names. Of no stand-in the hosting kernel knows that it is no child's.
+/// waitid of the process that a descriptor names. Of no stand-in the hosting kernel knows that it
+/// is no child's.
 pub fn wait(asked: Asked) {
     match asked.standin(1) {
         Some(standin) => on_standin(asked, |call| call.also = Some((1, standin))),

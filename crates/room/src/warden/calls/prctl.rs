@@ -6,11 +6,11 @@ use crate::warden::after::After;
 use crate::warden::marshal::Back;
 use wire::message::Call;
 
-/// linux/prctl.h
+/// An option of prctl(2) (linux/prctl.h).
 const PR_SET_IO_FLUSHER: i32 = 57;
 const PR_GET_IO_FLUSHER: i32 = 58;
 const PR_SET_SYSCALL_USER_DISPATCH: i32 = 59;
-/// linux/securebits.h
+/// A bit of linux/securebits.h.
 const SECBIT_KEEP_CAPS: u64 = 1 << 4;
 const PR_SYS_DISPATCH_OFF: u64 = 0;
 
@@ -19,7 +19,8 @@ const NAME_BYTES: usize = 16;
 
 pub fn serve(asked: Asked) {
     match asked.args[0] as i32 {
-        // What a filter of the program's own sent to the tracer or to a listener would be taken for ours.
+        // What a filter of the program's own sent to the tracer or to a listener would be taken for
+        // ours.
         libc::PR_SET_SECCOMP => {
             asked.refuse_for(libc::EINVAL, "a filter of the program's own would see the calls that stand in for others")
         }
@@ -91,11 +92,13 @@ fn name(asked: Asked) {
 mod tests {
     use systable::filter::{ARCH, Action, action};
 
-    /// While a body is taken apart home may have stopped its deputy, and waits for the room. Where filters cannot be suspended (`Stopped::suspend_filters`) they see what is asked then.
+    /// While a body is taken apart home may have stopped its deputy, and waits for the room. Where
+    /// filters cannot be suspended (`Stopped::suspend_filters`) they see what is asked then.
     #[test]
     fn what_is_asked_in_a_stopped_body_is_not_home_s_to_answer() {
         const PRCTL: u32 = libc::SYS_prctl as u32;
-        // PR_GET_DUMPABLE, TSC, TIMERSLACK, MCE_KILL_GET, TID_ADDRESS, SPECULATION_CTRL (body::collect).
+        // PR_GET_DUMPABLE, TSC, TIMERSLACK, MCE_KILL_GET, TID_ADDRESS, SPECULATION_CTRL
+        // (body::collect).
         let asked = image::SETTINGS.iter().map(|(get, _)| *get).chain([3, 25, 30, 34, 40, 52]);
         for number in asked {
             let made = action(ARCH, PRCTL, &[u64::from(number), 0, 0, 0, 0, 0]);

@@ -1,5 +1,7 @@
-//! Sockets. They are made and stay at home, where their peers see them; in the room each is a stand-in, and calls on it are the deputy's. A pair made by
-//! socketpair(2) is the room's own, and the hosting kernel serves it. Descriptors that watch files (inotify(7)) are made and kept in the same way.
+//! Sockets. They are made and stay at home, where their peers see them; in the room each is a
+//! stand-in, and calls on it are the deputy's. A pair made by socketpair(2) is the room's own, and
+//! the hosting kernel serves it. Descriptors that watch files (inotify(7)) are made and kept in the
+//! same way.
 
 use super::{Asked, filter};
 use crate::guest_memory;
@@ -12,7 +14,8 @@ use std::sync::Arc;
 use wire::ToHome;
 use wire::message::{Call, StandinId};
 
-/// asm-generic/socket.h: options whose value holds pointers, or that hand pages of the caller's to the kernel.
+/// asm-generic/socket.h: options whose value holds pointers, or that hand pages of the caller's to
+/// the kernel.
 const SO_ATTACH_FILTER: u64 = 26;
 const SO_ATTACH_REUSEPORT_CBPF: u64 = 51;
 const SO_ATTACH_BPF: u64 = 50;
@@ -126,7 +129,8 @@ fn watch(asked: Asked, standin: StandinId) {
     asked.ask(call, After::Write(Vec::new()), false);
 }
 
-/// A path as address is resolved at home, but from where the body is; and a socket file is made with its umask.
+/// A path as address is resolved at home, but from where the body is; and a socket file is made
+/// with its umask.
 fn surroundings(asked: &Asked, name: Piece) {
     let host = asked.waiting.host_tid;
     let mut start = [0; 3];
@@ -151,8 +155,9 @@ fn tell_surroundings(asked: &Asked) {
     }
 }
 
-/// The number of the inode that a link in a body's `/proc` directory leads to, as this kernel knows it (fdinfo: to look at the file itself is for the body's users). 0,
-/// which no inode has, if it cannot be had.
+/// The number of the inode that a link in a body's `/proc` directory leads to, as this kernel knows
+/// it (fdinfo: to look at the file itself is for the body's users). 0, which no inode has, if it
+/// cannot be had.
 fn inode_of(host: HostTid, link: &str) -> u64 {
     use rustix::fs::{Mode, OFlags};
     use std::os::fd::AsRawFd;
@@ -193,7 +198,8 @@ fn send(asked: Asked, standin: StandinId, envelope: &Envelope, pieces: &[Piece],
     }
 }
 
-/// What the room has opened becomes home's, and the call is made again; what cannot is passed at home, where its process goes.
+/// What the room has opened becomes home's, and the call is made again; what cannot is passed at
+/// home, where its process goes.
 fn pass(asked: Asked, envelope: &Envelope, errno: i32) {
     let host = asked.waiting.host_tid;
     if asked.room.unpassed.must_go(host) {

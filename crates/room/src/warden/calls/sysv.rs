@@ -1,8 +1,10 @@
-//! System V semaphores and message queues are home's, wherever their users run: the deputy makes the calls. So a process finds the objects again wherever it goes, others at home share
-//! them, and what a process has done to a semaphore with SEM_UNDO is undone when its deputy ends.
+//! System V semaphores and message queues are home's, wherever their users run: the deputy makes
+//! the calls. So a process finds the objects again wherever it goes, others at home share them, and
+//! what a process has done to a semaphore with SEM_UNDO is undone when its deputy ends.
 //!
-//! Shared memory that is made away is the room's own. That of home's processes is found by its key or its number; what is asked of it or done to it otherwise is done at home, and who
-//! attaches it goes there.
+//! Shared memory that is made away is the room's own. That of home's processes is found by its key
+//! or its number; what is asked of it or done to it otherwise is done at home, and who attaches it
+//! goes there.
 
 use super::Asked;
 use crate::guest_memory;
@@ -28,16 +30,16 @@ const MSG_STAT_ANY: i32 = 13;
 /// `struct semid64_ds`, and where it says how many semaphores there are.
 const SEM_DS_BYTES: usize = 104;
 const SEM_COUNT_AT: usize = 80;
-/// `struct seminfo`
+/// The size of `struct seminfo`.
 const SEM_INFO_BYTES: usize = 40;
-/// `struct shmid64_ds`
+/// The size of `struct shmid64_ds`.
 const SHM_DS_BYTES: usize = 112;
 /// Commands of shmctl(2) that libc has no names for (linux/shm.h).
 const SHM_LOCK: i32 = 11;
 const SHM_UNLOCK: i32 = 12;
-/// `struct msqid64_ds`
+/// The size of `struct msqid64_ds`.
 const MSG_DS_BYTES: usize = 120;
-/// `struct msginfo`
+/// The size of `struct msginfo`.
 const MSG_INFO_BYTES: usize = 32;
 /// The type of a message, before its text.
 const TYPE_BYTES: usize = 8;
@@ -47,12 +49,13 @@ const TYPE_BYTES: usize = 8;
 pub enum Then {
     /// A message goes to this address: its type, and as many bytes as the result says.
     Received {
-        /// The address.
+        /// The address to write to.
         to: u64,
     },
-    /// The set of semaphores is known: all their values are read or set, at the address that is the last argument.
+    /// The set of semaphores is known: all their values are read or set, at the address that is the
+    /// last argument.
     Counted {
-        /// The caller.
+        /// The thread that calls.
         who: Who,
         /// The arguments of its semctl(2).
         args: [u64; 4],
@@ -98,7 +101,7 @@ fn attach_memory(asked: Asked) {
     asked.ask(call, After::HomeIfThere { pid, nr }, false);
 }
 
-/// shmctl(IPC_STAT)
+/// The call shmctl(IPC_STAT).
 fn memory_state(memory: i32) -> Call {
     const AT: usize = 2;
     let call = Call::new(libc::SYS_shmctl, [memory as u64, libc::IPC_STAT as u64, 0, 0, 0, 0]);
@@ -123,7 +126,8 @@ fn control_memory(asked: Asked) {
     }
 }
 
-/// Whether this memory is the room's, as far as the caller can mean it: home's that it has got by a key may have the same number.
+/// Whether this memory is the room's, as far as the caller can mean it: home's that it has got by a
+/// key may have the same number.
 fn is_here(asked: &Asked, memory: i32) -> bool {
     let is_of_home = |guest: &crate::warden::guests::Guest| guest.memory_of_home.contains(&memory);
     let is_of_home = asked.room.guests().get(asked.who.pid).is_some_and(is_of_home);
@@ -167,7 +171,8 @@ fn receive(asked: Asked) {
     asked.ask(call, After::Ipc(Then::Received { to }), true);
 }
 
-/// Of a message with so many bytes of text. More than fit here no queue takes, unless the superuser has raised kernel.msgmax.
+/// Of a message with so many bytes of text. More than fit here no queue takes, unless the superuser
+/// has raised kernel.msgmax.
 fn message_bytes(text: u64) -> Option<usize> {
     usize::try_from(text).ok()?.checked_add(TYPE_BYTES).filter(|all| *all <= DATA_BYTES_MAX)
 }

@@ -1,4 +1,5 @@
-//! Attributes of a stand-in that is a device, as fstat(2) and its kin write them: `st_dev` is that of the room's /dev, or nobody would find its name there.
+//! Attributes of a stand-in that is a device, as fstat(2) and its kin write them: `st_dev` is that
+//! of the room's /dev, or nobody would find its name there.
 
 /// Where a structure has what: `struct stat` (asm/stat.h) and `struct statx` (linux/stat.h).
 const STAT_DEV_AT: usize = 0;

@@ -14,7 +14,8 @@ const SHM: &[u8] = b"shm";
 const FIRST_OWN: u64 = 1 << 36;
 const FOR_EVER_S: u64 = 1 << 32;
 
-/// An entry of /dev itself that is the room's own: something is mounted on it, which an answer that changed would take away.
+/// An entry of /dev itself that is the room's own: something is mounted on it, which an answer that
+/// changed would take away.
 pub fn own(name: &[u8]) -> Option<EntryOut> {
     let at = OWN_DEVICES.iter().position(|(own, ..)| *own == name);
     let (number, mode, rdev) = match at {
@@ -64,7 +65,8 @@ pub fn list(names: &[DeviceName], offset: u64, most: usize, reply: &mut ReplyBuf
     }
 }
 
-/// The flags with which a thread is opening a path now, if it is (`proc_pid_syscall(5)`). O_PATH only names what it opens.
+/// The flags with which a thread is opening a path now, if it is (`proc_pid_syscall(5)`). O_PATH
+/// only names what it opens.
 pub fn open_flags(host: HostTid) -> Option<i32> {
     let call = os::waiting::call(host.0)?;
     let flags = match call.number {

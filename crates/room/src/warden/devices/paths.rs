@@ -6,7 +6,8 @@ use wire::message::StandinId;
 
 /// Nodes of paths have numbers from here on; those of stand-ins are below.
 const FIRST: u64 = 1 << 40;
-/// Stand-ins of devices have numbers from here on: home gives out those below, and the rest of the room those above.
+/// Stand-ins of devices have numbers from here on: home gives out those below, and the rest of the
+/// room those above.
 const FIRST_STANDIN: u32 = 1 << 30;
 const LAST_STANDIN: u32 = (FIRST_STANDIN | StandinId::FILE) - 1;
 /// The most paths that are remembered: more than any /dev has.
@@ -21,7 +22,7 @@ pub struct Opening {
     pub flags: i32,
 }
 
-/// The table.
+/// The table of paths.
 #[derive(Debug, Default)]
 pub struct Paths {
     nodes: HashMap<Vec<u8>, u64>,

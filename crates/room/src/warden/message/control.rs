@@ -1,4 +1,5 @@
-//! Control messages (cmsg(3)): descriptors that are passed get the other side's numbers; all else is the same on both.
+//! Control messages (cmsg(3)): descriptors that are passed get the other side's numbers; all else
+//! is the same on both.
 
 use super::super::after::adopt;
 use super::super::due_before_return::{Descriptor, Due};
@@ -18,7 +19,7 @@ use wire::message::StandinId;
 const HEAD_BYTES: usize = 16;
 /// Bytes of a descriptor's number.
 const FD_BYTES: usize = 4;
-/// linux/socket.h
+/// The type of a control message (linux/socket.h).
 const SCM_PIDFD: u32 = 4;
 
 /// The messages: their type if they carry descriptors, and where these lie.
@@ -46,10 +47,12 @@ pub fn numbers(control: &[u8]) -> Vec<i32> {
     all.map(|at| half(control, at) as i32).collect()
 }
 
-/// Why a descriptor cannot be passed from here: at home, where its file is opened when the process comes, it can.
+/// Why a descriptor cannot be passed from here: at home, where its file is opened when the process
+/// comes, it can.
 pub const OPENED_HERE: &str = "a descriptor of the room's own cannot be passed through a socket of the home";
 
-/// Names the stand-ins among the descriptors that a guest passes on, in the control messages that begin at `from`.
+/// Names the stand-ins among the descriptors that a guest passes on, in the control messages that
+/// begin at `from`.
 pub fn pass(
     room: &Shared,
     host: HostTid,
@@ -80,8 +83,9 @@ pub fn opened_here(room: &Shared, host: HostTid, control: Piece) -> BTreeSet<i32
     all.map(|at| half(&data, at) as i32).filter(|fd| room.standin_of(host, *fd).is_none()).collect()
 }
 
-/// Gives a guest the descriptors that came with a message; those that it cannot be given, because it was interrupted, it takes when it stands still (`tracer/fd_delivery.rs`). `true`: not
-/// all could be given.
+/// Gives a guest the descriptors that came with a message; those that it cannot be given, because
+/// it was interrupted, it takes when it stands still (`tracer/fd_delivery.rs`). `true`: not all
+/// could be given.
 pub fn receive(
     room: &Shared,
     incoming: &Incoming,

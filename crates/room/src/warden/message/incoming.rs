@@ -12,19 +12,20 @@ use wire::message::{Call, StandinId};
 /// Where the parts of a received message go.
 #[derive(Clone, Debug)]
 pub struct Incoming {
-    /// Who receives.
+    /// The thread that receives.
     pub who: Who,
-    /// The buffers.
+    /// The buffers of the message.
     pub pieces: Vec<Piece>,
     /// Room for the sender's address.
     pub name: Piece,
     /// Room for control messages.
     pub control: Piece,
-    /// Where the number of bytes of the sender's address goes (recvfrom); else all goes into a msghdr.
+    /// Where the number of bytes of the sender's address goes (recvfrom); else all goes into a
+    /// msghdr.
     pub name_bytes_to: Option<u64>,
     /// The msghdr, if there is one.
     pub header_at: Option<u64>,
-    /// MSG_CMSG_CLOEXEC
+    /// Whether MSG_CMSG_CLOEXEC was given.
     pub close_on_exec: bool,
     /// Which of the deputy's new descriptors are regular files.
     pub files: HashMap<i32, OpenFile>,

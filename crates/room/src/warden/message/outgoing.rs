@@ -7,10 +7,11 @@ use super::*;
 use crate::guest_memory;
 use wire::message::{Call, StandinId};
 
-/// A message on its way out. What does not fit a packet follows when the first part was sent: a stream's blocking sender returns when all was taken.
+/// A message on its way out. What does not fit a packet follows when the first part was sent: a
+/// stream's blocking sender returns when all was taken.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
-    /// Who sends.
+    /// The thread that sends.
     pub who: Who,
     host: HostTid,
     standin: StandinId,
@@ -25,14 +26,15 @@ pub struct Outgoing {
 /// Where a message goes, and what with it.
 #[derive(Debug)]
 pub struct Envelope {
-    /// Address.
+    /// The address of the peer.
     pub name: Piece,
-    /// Control messages.
+    /// The control messages beside the data.
     pub control: Piece,
 }
 
 impl Outgoing {
-    /// Puts the call together that sends the first part. `Err`: error number, and why if it is tern's.
+    /// Puts the call together that sends the first part. `Err`: error number, and why if it is
+    /// tern's.
     pub fn first(
         room: &Shared,
         (host, who): (HostTid, Who),

@@ -1,4 +1,6 @@
-//! A message that carries descriptors. The guest gets each as what it is: home is asked, before they are given, which of them are regular files, whose stand-ins have an offset, and can be mapped.
+//! A message that carries descriptors. The guest gets each as what it is: home is asked, before
+//! they are given, which of them are regular files, whose stand-ins have an offset, and can be
+//! mapped.
 
 use super::super::after::{After, adopted};
 use super::super::guests::{Waiting, Who};

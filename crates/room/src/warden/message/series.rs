@@ -1,4 +1,5 @@
-//! Several messages by one call: sendmmsg(2) and recvmmsg(2), one after the other as the kernel does it.
+//! Several messages by one call: sendmmsg(2) and recvmmsg(2), one after the other as the kernel
+//! does it.
 
 use super::super::guests::{Waiting, Who};
 use super::super::shared::Shared;
@@ -16,13 +17,13 @@ const LENGTH: u64 = 56;
 pub struct Series {
     /// Who makes it.
     pub who: Who,
-    /// On what.
+    /// The stand-in of the socket.
     pub standin: StandinId,
-    /// Its flags.
+    /// The flags of the call.
     pub flags: u64,
     /// Where the `struct mmsghdr`s lie.
     pub at: u64,
-    /// How many.
+    /// How many are wanted.
     pub count: u64,
     /// So many are done.
     pub done: u64,
@@ -76,7 +77,8 @@ impl Series {
         Ok(call)
     }
 
-    /// A message is done, or a part of one: the next call, or the result of all. Only a guest that waits goes on.
+    /// A message is done, or a part of one: the next call, or the result of all. Only a guest that
+    /// waits goes on.
     pub fn step(
         &mut self,
         room: &Shared,

@@ -1,4 +1,5 @@
-//! What two kernels say of one process, put together: who it is, says the home; what it does and uses, the room.
+//! What two kernels say of one process, put together: who it is, says the home; what it does and
+//! uses, the room.
 
 /// Fields of /proc/PID/stat, from 1, as in `proc_pid_stat(5)`.
 mod field {
@@ -15,15 +16,17 @@ mod field {
     pub const EXIT_CODE: usize = 52;
 }
 
-/// Addresses and the like, which only those see who may look into a process: startcode to kstkeip, wchan, start_data to env_end.
+/// Addresses and the like, which only those see who may look into a process: startcode to kstkeip,
+/// wchan, start_data to env_end.
 const SECRET: [std::ops::RangeInclusive<usize>; 3] = [26..=30, 35..=35, 45..=51];
 
-/// Who asks.
+/// PID of the process that asks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Asker {
     /// It may see everything.
     pub may_see_all: bool,
-    /// It is the process' first thread, of which the state is told: it runs, and waits for nothing but the answer.
+    /// It is the process' first thread, of which the state is told: it runs, and waits for nothing
+    /// but the answer.
     pub is_itself: bool,
 }
 
@@ -98,7 +101,8 @@ const OF_THE_ROOM: [&str; 17] = [
 ];
 const ALSO_OF_THE_ROOM: [&str; 3] = ["nonvoluntary_ctxt", "x86_Thread_features", "Speculation"];
 
-/// /proc/PID/fdinfo/N. `flags`: those of the descriptor here; whether it closes at exec is the body's affair, all else the open file's at home.
+/// /proc/PID/fdinfo/N. `flags`: those of the descriptor here; whether it closes at exec is the
+/// body's affair, all else the open file's at home.
 pub fn info(home: &str, flags: i32) -> String {
     let line = |line: &str| {
         let at_home = line.strip_prefix("flags:\t").and_then(|text| i32::from_str_radix(text.trim_end(), 8).ok());
@@ -122,7 +126,7 @@ pub fn limits(home: &str, room: &str) -> String {
     room.split_inclusive('\n').map(line).collect()
 }
 
-/// /proc/PID/status.
+/// Merges both views of /proc/PID/status.
 pub fn status(home: &str, room: &str, asker: Asker) -> String {
     let value = |name: &str| room.lines().find(|line| line.split(':').next() == Some(name));
     let mut merged = String::with_capacity(home.len());

@@ -1,4 +1,5 @@
-//! Which node of the file system is which path below /proc. A node is kept as long as the kernel knows it.
+//! Which node of the file system is which path below /proc. A node is kept as long as the kernel
+//! knows it.
 
 use homefs::proto::ROOT_ID;
 use std::collections::HashMap;

@@ -66,7 +66,8 @@ fn kind(name: &str) -> u8 {
     }
 }
 
-/// A thread asks where a link leads (`readlink(2)`), whose last name is this; it does not follow it (`proc_pid_syscall(5)`).
+/// A thread asks where a link leads (`readlink(2)`), whose last name is this; it does not follow it
+/// (`proc_pid_syscall(5)`).
 pub fn asks_for_text(asker: HostTid, name: &[u8]) -> bool {
     const PATH_MAX: usize = 4096;
     let Some(call) = os::waiting::call(asker.0) else { return false };

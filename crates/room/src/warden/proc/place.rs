@@ -1,11 +1,12 @@
-//! What is where below a room's /proc: which entries the room has of its own, and which are the home's.
+//! What is where below a room's /proc: which entries the room has of its own, and which are the
+//! home's.
 
 use crate::porter::HIDDEN_PROC as HIDDEN;
 
 /// What a path below /proc is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// /proc itself.
+    /// The directory /proc itself.
     Root,
     /// Where the room's own is mounted.
     Hidden,
@@ -19,7 +20,8 @@ pub enum Place {
     Process(i32),
     /// Something of a process of the room that both kernels know a part of.
     Merged(i32, Merged),
-    /// exe, cwd or root of a process of the room: where it leads is a path to who asks, and the very file to who follows it.
+    /// exe, cwd or root of a process of the room: where it leads is a path to who asks, and the
+    /// very file to who follows it.
     Leads(i32, String),
     /// The directory of its descriptors.
     Descriptors(i32),
@@ -31,20 +33,21 @@ pub enum Place {
     Infos(i32),
     /// What is to be known of a descriptor that stays at home, where it has this number (the last).
     Info(i32, i32, i32),
-    /// What is to be known of a descriptor of a file of home's, on which the process may have locks.
+    /// What is to be known of a descriptor of a file of home's, on which the process may have
+    /// locks.
     Lockable(i32, i32),
     /// Another entry of such a process: in the room's own.
     Inside(i32, String),
-    /// The home's.
+    /// The number is of home.
     Home,
 }
 
 /// Files that are put together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Merged {
-    /// /proc/PID/stat
+    /// The file /proc/PID/stat.
     Stat,
-    /// /proc/PID/status
+    /// The file /proc/PID/status.
     Status,
     /// The file /proc/PID/limits.
     Limits,
@@ -53,7 +56,8 @@ pub enum Merged {
 /// Files of a process that name file systems by their numbers.
 const MAPS: [&str; 2] = ["maps", "smaps"];
 
-/// What describes the machine that computes: memory, processors and their load, and what is measured of them.
+/// What describes the machine that computes: memory, processors and their load, and what is
+/// measured of them.
 const OF_THE_MACHINE: [&str; 26] = [
     "buddyinfo",
     "cpuinfo",
@@ -105,7 +109,8 @@ const OF_THE_DEPUTY: [&str; 13] = [
     "uid_map",
 ];
 
-/// Finds out. `is_own`: a process of this number lives in the room. `has_moved`: it has run elsewhere.
+/// Finds out. `is_own`: a process of this number lives in the room. `has_moved`: it has run
+/// elsewhere.
 pub fn of(path: &[u8], is_own: impl Fn(i32) -> bool, has_moved: impl Fn(i32) -> bool) -> Place {
     let Ok(path) = std::str::from_utf8(path) else { return Place::Home };
     if let Some(place) = at_the_top(path) {

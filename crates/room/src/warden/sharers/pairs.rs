@@ -1,5 +1,6 @@
-//! Pairs of sockets (socketpair(2)) that were made in the room. Who is connected with whom the kernel tells by sock_diag(7) alone, and a socket that is connected cannot
-//! be made in an image: so both ends become home's, whoever has them.
+//! Pairs of sockets (socketpair(2)) that were made in the room. Who is connected with whom the
+//! kernel tells by sock_diag(7) alone, and a socket that is connected cannot be made in an image:
+//! so both ends become home's, whoever has them.
 
 use super::{Commons, Found, Held, Key, What};
 use crate::warden::shared::Shared;

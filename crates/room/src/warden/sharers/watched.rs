@@ -1,4 +1,5 @@
-//! Epoll instances that watch what becomes home's: they watch an open file, not a number, and would go on to watch what nobody has any more.
+//! Epoll instances that watch what becomes home's: they watch an open file, not a number, and would
+//! go on to watch what nobody has any more.
 
 use super::Commons;
 use body::BodyError;
@@ -9,11 +10,11 @@ use std::collections::BTreeSet;
 /// A descriptor is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watch {
-    /// By a process,
+    /// PID of the process that watches.
     pub pid: i32,
-    /// through this descriptor of its,
+    /// The number of the epoll instance in that process.
     pub epoll: i32,
-    /// so.
+    /// What is watched for.
     pub watched: Watched,
 }
 

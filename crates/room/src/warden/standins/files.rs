@@ -1,8 +1,11 @@
-//! Stand-ins of regular files: whatever a program does with a file it does with these, and home's open file does it.
+//! Stand-ins of regular files: whatever a program does with a file it does with these, and home's
+//! open file does it.
 //!
-//! The open file's offset is home's, where others may use it too; the room's kernel has one of its own, and says it with every READ and WRITE. Whether a request has its offset
-//! from there or from the program (pread(2), a mapping's page) the caller's system call tells. Where the kernel's own offset has jumped since the last request, a
-//! seek was made here that home has not heard of, and is made there first.
+//! The open file's offset is home's, where others may use it too; the room's kernel has one of its
+//! own, and says it with every READ and WRITE. Whether a request has its offset from there or from
+//! the program (pread(2), a mapping's page) the caller's system call tells. Where the kernel's own
+//! offset has jumped since the last request, a seek was made here that home has not heard of, and
+//! is made there first.
 
 use super::attributes;
 use super::{Asked, Device, IO_BYTES, What};
@@ -37,7 +40,8 @@ struct State {
 #[derive(Clone, Copy, Debug, Default)]
 struct Offset {
     here: u64,
-    /// What it was, and still is until this thread goes on: home has made its call, and it was told so.
+    /// What it was, and still is until this thread goes on: home has made its call, and it was told
+    /// so.
     before: Option<(u64, HostTid)>,
     /// How often it was set: who has looked at the kernel's meanwhile looks again.
     times_set: u64,
@@ -53,7 +57,8 @@ enum Seen {
     Same,
     /// A seek was made here alone.
     Sought,
-    /// Who has moved it at home has not gone on yet, and holds it: nobody can have made a seek since.
+    /// Who has moved it at home has not gone on yet, and holds it: nobody can have made a seek
+    /// since.
     Late(HostTid),
     /// It was set meanwhile: this says nothing.
     Changed,
@@ -68,13 +73,13 @@ enum Step {
     Read(Option<(u64, HostTid)>),
     /// Bytes that were written, likewise.
     Written(Option<(u64, HostTid)>),
-    /// `struct stat`
+    /// The answer is a `struct stat`.
     Attributes,
     /// An offset, which this thread's kernel will take.
     Sought(Option<HostTid>),
     /// An extended attribute, or their names; or the number of their bytes.
     Extended { counts: bool },
-    /// `struct statfs`
+    /// The answer is a `struct statfs`.
     FileSystem,
     /// Nothing comes back.
     Done,
@@ -138,8 +143,9 @@ impl Files {
         }
     }
 
-    /// Stand-ins that a body begins with. Where several of its numbers are one open file, others at home may have moved its offset while home looked at one number after the other: what
-    /// is said of the first holds, to which the kernel's is set, too (`porter/body.rs`).
+    /// Stand-ins that a body begins with. Where several of its numbers are one open file, others at
+    /// home may have moved its offset while home looked at one number after the other: what is said
+    /// of the first holds, to which the kernel's is set, too (`porter/body.rs`).
     pub fn begin_all(&self, descriptors: &[Descriptor]) {
         let mut begun = HashSet::new();
         let firsts = descriptors.iter().filter(|descriptor| begun.insert(descriptor.standin));
@@ -149,7 +155,8 @@ impl Files {
         }
     }
 
-    /// The kernel will come to this offset by a seek of this thread's that home has made; it does as soon as the thread is told to go on.
+    /// The kernel will come to this offset by a seek of this thread's that home has made; it does
+    /// as soon as the thread is told to go on.
     pub fn will_be_at(&self, standin: StandinId, offset: u64, by: HostTid, go_on: impl FnOnce()) {
         self.with(|state| {
             let before = state.offsets.get(&standin).map(|offset| (offset.here, by));
@@ -158,7 +165,8 @@ impl Files {
         });
     }
 
-    /// The kernel's offset, as `look` reads it, and whether a seek was made here alone: then home's is to be set to it.
+    /// The kernel's offset, as `look` reads it, and whether a seek was made here alone: then home's
+    /// is to be set to it.
     pub fn look(&self, standin: StandinId, look: impl Fn() -> Option<u64>) -> Option<(u64, bool)> {
         let mut offset = look()?;
         for _ in 0..LOOKS_MAX {
@@ -191,7 +199,8 @@ impl Files {
         })
     }
 
-    /// The kernel's offset is this, as its request says: home's is to be set to it if that is returned, for a seek was made here alone.
+    /// The kernel's offset is this, as its request says: home's is to be set to it if that is
+    /// returned, for a seek was made here alone.
     fn sought_here(&self, standin: StandinId, offset: u64) -> Option<u64> {
         self.with(|state| {
             let known = state.offsets.get(&standin).copied().unwrap_or_default();
@@ -205,7 +214,8 @@ impl Files {
         self.with(|state| (state.offsets.remove(&standin), state.ends.remove(&standin)));
     }
 
-    /// The attributes that the kernel here is told while nobody can ask home: where a file ends to which it appends.
+    /// The attributes that the kernel here is told while nobody can ask home: where a file ends to
+    /// which it appends.
     pub fn shown(&self, node: u64, attr: proto::Attr) -> proto::Attr {
         let end = super::standin(node).and_then(|standin| self.with(|state| state.ends.get(&standin).copied()));
         proto::Attr { size: end.unwrap_or(attr.size), ..attr }
@@ -225,7 +235,8 @@ impl Files {
 /// Calls at home, in this order, and what each one's answer is for.
 type Plan = Vec<(Call, Step)>;
 
-/// Serves a request for a file's stand-in, or one that home alone can answer for any; `None` if it is one like those for all others.
+/// Serves a request for a file's stand-in, or one that home alone can answer for any; `None` if it
+/// is one like those for all others.
 pub fn serve(room: &Shared, request: &Request<'_>) -> Option<Result<(), i32>> {
     let opcode = request.opcode?;
     let standin = super::standin(request.header.nodeid).filter(|s| s.is_file() || opcode == Opcode::Fsync)?;
@@ -265,7 +276,8 @@ fn ask(room: &Shared, request: &Request<'_>, standin: StandinId, plan: Plan) -> 
     Ok(())
 }
 
-/// Whose deputy does it: the caller's, or, when this process itself touches a page of a guest's, any that has the file.
+/// Whose deputy does it: the caller's, or, when this process itself touches a page of a guest's,
+/// any that has the file.
 fn on_behalf_of(room: &Shared, request: &Request<'_>, standin: StandinId) -> Option<Who> {
     let guests = room.guests();
     let caller = guests.host(request.header.pid as i32).and_then(|host| guests.who(host));
@@ -282,7 +294,8 @@ pub fn current_call(room: &Shared, request: &Request<'_>) -> Option<(HostTid, i6
     Some((host, call.number, call.args))
 }
 
-/// The caller, if the kernel's own offset is meant: it reads or writes this very file without saying where. A guess would write over what is there, or leave home's offset behind.
+/// The caller, if the kernel's own offset is meant: it reads or writes this very file without
+/// saying where. A guess would write over what is there, or leave home's offset behind.
 fn goes_on(room: &Shared, request: &Request<'_>, standin: StandinId, calls: [i64; 3]) -> Result<Option<HostTid>, i32> {
     if room.guests().host(request.header.pid as i32).is_none() {
         return Ok(None);
@@ -420,7 +433,8 @@ fn remove_extended(request: &Request<'_>) -> Result<Plan, i32> {
     Ok(vec![(about(libc::SYS_fremovexattr, name, Vec::new(), [0; 2]), Step::Done)])
 }
 
-/// Home has made a call. That the kernel's offset will move is noted before anybody can see it move, and nobody looks before it may.
+/// Home has made a call. That the kernel's offset will move is noted before anybody can see it
+/// move, and nobody looks before it may.
 pub fn answered(device: &Device, unique: u64, result: i64, out: &[u8]) {
     device.files.with(|state| {
         let Some((standin, step)) = state.next_step(unique, result) else { return };
@@ -509,7 +523,8 @@ mod tests {
         assert_eq!(attributes_at_home(12, &stat[..100]), None);
     }
 
-    /// Failed before: a program with its output and its errors in one file, to which a child at home wrote meanwhile, had home's offset set back, and what the child wrote was written over.
+    /// Failed before: a program with its output and its errors in one file, to which a child at
+    /// home wrote meanwhile, had home's offset set back, and what the child wrote was written over.
     #[test]
     fn one_file_under_two_numbers_begins_at_one_offset() {
         let (files, standin) = (Files::default(), StandinId(3).of_file());
@@ -528,7 +543,8 @@ mod tests {
         assert_eq!((files.look(file, || Some(4)), files.look(file, || Some(5))), (Some((4, false)), Some((5, true))));
     }
 
-    /// Failed before: who looked between home's answer and the kernel's own step took the old offset for a seek, and home's went back.
+    /// Failed before: who looked between home's answer and the kernel's own step took the old
+    /// offset for a seek, and home's went back.
     #[test]
     fn what_was_just_written_is_not_taken_for_a_seek() {
         let (files, file, by) = (Files::default(), StandinId(3).of_file(), HostTid(7));

@@ -1,5 +1,7 @@
-//! Bodies that come from elsewhere: the porter makes an empty process under the right number, which stops in a trap; then its memory is laid out, the pages are
-//! written by another thread ([`crate::warden::receiver`]), and its state is set. It runs when home says so: until then the original may still go on.
+//! Bodies that come from elsewhere: the porter makes an empty process under the right number, which
+//! stops in a trap; then its memory is laid out, the pages are written by another thread
+//! ([`crate::warden::receiver`]), and its state is set. It runs when home says so: until then the
+//! original may still go on.
 
 use super::{Tracer, rights};
 use crate::porter::{MARK_EMPTY, filter};
@@ -139,7 +141,8 @@ impl Tracer {
         let _ = answer.send(watched);
     }
 
-    /// All pages are there, or follow: the rest of its state. Its memory is made to fit the `image` first, if there is one.
+    /// All pages are there, or follow: the rest of its state. Its memory is made to fit the `image`
+    /// first, if there is one.
     pub fn rebuild_arriving(&mut self, pid: i32, image: Option<Arc<Image>>, gone: &[body::Run]) {
         const ABSENT: &str = "its memory is not laid out";
         let awake = Awake::now();
@@ -198,7 +201,8 @@ impl Tracer {
             return Err(BodyError::Stays("it has no thread".into()));
         };
         let mut done = Vec::new();
-        // Each batch is a way there and back: who has nothing that must come in between does with one.
+        // Each batch is a way there and back: who has nothing that must come in between does with
+        // one.
         let waits = !image.process.pending.is_empty() || image.threads.iter().any(|t| !t.pending.is_empty());
         if waits || !others.is_empty() || !image.process.timers.is_empty() || !image.objects.made.is_empty() {
             inside.run(&batch)?;
@@ -224,7 +228,8 @@ impl Tracer {
         Ok(done)
     }
 
-    /// What not every process has: epoll instances, other threads (they are given), timers, signals that wait.
+    /// What not every process has: epoll instances, other threads (they are given), timers, signals
+    /// that wait.
     fn rebuild_more(
         &mut self,
         inside: &mut Inside,
@@ -260,7 +265,8 @@ impl Tracer {
         Ok(done)
     }
 
-    /// Gives the body the guests' filter, and the warden its listener; with the last calls of the batch.
+    /// Gives the body the guests' filter, and the warden its listener; with the last calls of the
+    /// batch.
     fn confine(&self, inside: &mut Inside, mut batch: Batch, pid: i32) -> Result<(), BodyError> {
         let shown = self.room.guests().show_all(pid);
         let place = filters(&mut batch, &shown, self.room.wall.get().is_some());
@@ -270,8 +276,9 @@ impl Tracer {
         Ok(())
     }
 
-    /// As [`Tracer::confine`], long before the program runs, for the kernel takes as long for it as for all that is left to be done when it stands still: until then the filter
-    /// sees no calls. False: it cannot be kept from that.
+    /// As [`Tracer::confine`], long before the program runs, for the kernel takes as long for it as
+    /// for all that is left to be done when it stands still: until then the filter sees no calls.
+    /// False: it cannot be kept from that.
     fn confine_early(&self, inside: &mut Inside, pid: i32) -> Result<bool, BodyError> {
         let may = inside.is_unfiltered();
         if may {
@@ -280,7 +287,8 @@ impl Tracer {
         Ok(may)
     }
 
-    /// Lays out the memory of an empty process, and makes all of it that is known before the image is.
+    /// Lays out the memory of an empty process, and makes all of it that is known before the image
+    /// is.
     fn map(&self, mut stopped: Stopped, image: &Image, arrival: &Arrival) -> Result<(Shell, Given), BodyError> {
         os::fault::at("map there")?;
         let host = stopped.tid();
@@ -341,8 +349,9 @@ fn make_objects(inside: &mut Inside, image: &Image, above: i32) -> Result<Vec<i3
     body::make_objects(inside, image, Some(above), &[])
 }
 
-/// Maps its memory. Where guests may not use this kernel's code, a copy of home's takes its place. What of `ahead`, which lies there, is the same in the image stays with its
-/// pages: who sends reckons with that ([`body::changes`]).
+/// Maps its memory. Where guests may not use this kernel's code, a copy of home's takes its place.
+/// What of `ahead`, which lies there, is the same in the image stays with its pages: who sends
+/// reckons with that ([`body::changes`]).
 fn lay_out(
     room: &Shared,
     inside: &mut Inside,
@@ -366,7 +375,8 @@ fn lay_out(
     Ok(())
 }
 
-/// Makes what was laid out for an earlier image fit a later one of the same process. The earlier one, of a process that ran, had no objects.
+/// Makes what was laid out for an earlier image fit a later one of the same process. The earlier
+/// one, of a process that ran, had no objects.
 fn relayout(
     room: &Shared,
     shell: &mut Shell,
@@ -393,7 +403,8 @@ fn relayout(
     Ok(given)
 }
 
-/// Opens what the image's descriptors write to, which it has only by name, if an `old` image had no descriptors: the process stands still now, and closes nothing.
+/// Opens what the image's descriptors write to, which it has only by name, if an `old` image had no
+/// descriptors: the process stands still now, and closes nothing.
 fn open_written(inside: &mut Inside, old: &Image, image: &Image, given: &Given) -> Result<(), BodyError> {
     let places = image.descriptors.iter().filter_map(|d| match d.opened {
         Opened::File { file, .. } => Some(file),
@@ -432,10 +443,11 @@ fn memories(inside: &mut Inside, image: &Image, given: &Given, from: i32) -> Res
     body::make_memories(inside, image, given, taken, from, &[])
 }
 
-/// statx(2)
+/// The size of what statx(2) writes.
 const STATX_BYTES: usize = 256;
 
-/// Descriptors at their numbers: stand-ins are there already; files were opened further up, and are closed there.
+/// Descriptors at their numbers: stand-ins are there already; files were opened further up, and are
+/// closed there.
 fn set_descriptors(there: &[i32], batch: &mut Batch, image: &Image, arrival: &Arrival, given: &Given) {
     let (seen, empty) = (batch.space(STATX_BYTES), batch.put(&[0]));
     for descriptor in &image.descriptors {
@@ -447,7 +459,8 @@ fn set_descriptors(there: &[i32], batch: &mut Batch, image: &Image, arrival: &Ar
                 batch.must("placing a descriptor", libc::SYS_dup3, [from, fd, flags, 0, 0, 0]);
                 // Directories and devices may have no offset to set.
                 batch.may(libc::SYS_lseek, [fd, offset, libc::SEEK_SET as u64, 0, 0, 0]);
-                // It was opened while the process still wrote to it elsewhere: this kernel would append where it took the end to be then, and say so.
+                // It was opened while the process still wrote to it elsewhere: this kernel would
+                // append where it took the end to be then, and say so.
                 if image.files.get(file as usize).is_some_and(body::is_written) {
                     let flags = libc::AT_EMPTY_PATH as u64;
                     batch.may(libc::SYS_statx, [fd, empty, flags, u64::from(libc::STATX_SIZE), seen, 0]);
@@ -486,7 +499,8 @@ fn instructions(filter: &[systable::filter::Insn]) -> Vec<u8> {
     filter.iter().flat_map(bytes).collect()
 }
 
-/// The filter, for all threads, behind those for descriptors that are shown; the place of the result that is the number of its listener.
+/// The filter, for all threads, behind those for descriptors that are shown; the place of the
+/// result that is the number of its listener.
 fn filters(batch: &mut Batch, shown: &[Vec<u8>], wall: bool) -> usize {
     for program in shown {
         let at = batch.put(program);

@@ -1,10 +1,12 @@
 //! New threads and processes, under the numbers that they have at home. One at a time in a room:
 //!
-//! 1. the filter stops the thread at its call, 2. home makes the deputy (or deputy thread), whose number is reserved, 3. the porter sets the room's next number,
-//!    4. the thread goes on to the end of the call; the number is checked as soon as the new one exists.
+//! 1. the filter stops the thread at its call, 2. home makes the deputy (or deputy thread), whose
+//!    number is reserved, 3. the porter sets the room's next number, 4. the thread goes on to the
+//!    end of the call; the number is checked as soon as the new one exists.
 //!
-//! A signal may make the kernel restart the call: it is seen again, and the reservation is kept for it. A process is made as a sibling without exit signal
-//! ([`super::family`]), for home alone sends SIGCHLD and keeps the zombie; the porter reaps the body.
+//! A signal may make the kernel restart the call: it is seen again, and the reservation is kept for
+//! it. A process is made as a sibling without exit signal ([`super::family`]), for home alone sends
+//! SIGCHLD and keeps the zombie; the porter reaps the body.
 
 use super::Tracer;
 use super::family::{self, Shape, Unable};
@@ -35,15 +37,18 @@ pub struct Births {
     queue: VecDeque<(Stopped, i32)>,
     /// Registers as they were before a call was rewritten; put back at its end.
     rewritten: HashMap<HostTid, libc::user_regs_struct>,
-    /// Parents whose child exists, and that wait for a descriptor of it (CLONE_PIDFD), and where its number goes.
+    /// Parents whose child exists, and that wait for a descriptor of it (CLONE_PIDFD), and where
+    /// its number goes.
     described: HashMap<CallId, (Stopped, u64)>,
     /// Parents that get such a descriptor at their call's end.
     owed: HashSet<HostTid>,
     /// New processes that were seen to stop before their birth was told.
     early: HashMap<HostTid, Stopped>,
-    /// New threads whose birth was told, and that were not seen to stop yet, as they will before all else.
+    /// New threads whose birth was told, and that were not seen to stop yet, as they will before
+    /// all else.
     unseen: HashSet<HostTid>,
-    /// New processes whose birth was told: their parent's registers, to be given to them at their first stop.
+    /// New processes whose birth was told: their parent's registers, to be given to them at their
+    /// first stop.
     newborn: HashMap<HostTid, libc::user_regs_struct>,
 }
 
@@ -183,14 +188,16 @@ impl Tracer {
         self.labour_over(host);
     }
 
-    /// The new one exists; the parent's call goes on to its end (of a vfork: when the child has its own program).
+    /// The new one exists; the parent's call goes on to its end (of a vfork: when the child has its
+    /// own program).
     pub fn born(&mut self, stopped: Stopped, child: HostTid) -> Result<(), TraceError> {
         let host = stopped.tid();
         if host == self.porter.host {
             return stopped.resume(0);
         }
         let Some(original) = self.births.rewritten.get(&host).copied() else {
-            // Known from here on: its parent may be seen to stop for a move before it is, and who is not known is not waited for.
+            // Known from here on: its parent may be seen to stop for a move before it is, and who
+            // is not known is not waited for.
             if self.room.guests().who(child).is_none() && self.meet(child).is_some() {
                 self.births.unseen.insert(child);
             }
@@ -220,7 +227,8 @@ impl Tracer {
         }
     }
 
-    /// Has home open a descriptor of a child for its parent, before that goes on: nobody can have waited for the child yet.
+    /// Has home open a descriptor of a child for its parent, before that goes on: nobody can have
+    /// waited for the child yet.
     fn describe(&mut self, parent: Stopped, who: Who, child: i32, number_at: u64) {
         let after = After::Owed { who, number_at };
         let id = self.room.expect(Pending::Held { host: parent.tid(), after, asked: true });
@@ -228,7 +236,8 @@ impl Tracer {
         self.room.ask(id, who, Call::new(libc::SYS_pidfd_open, [child as u64, 0, 0, 0, 0, 0]));
     }
 
-    /// Home has answered: the parent goes on, and takes the descriptor at its call's end. `false`: that was another call.
+    /// Home has answered: the parent goes on, and takes the descriptor at its call's end. `false`:
+    /// that was another call.
     pub fn described(&mut self, id: CallId, result: i64) -> bool {
         let Some((parent, number_at)) = self.births.described.remove(&id) else { return false };
         self.births.owed.insert(parent.tid());
@@ -242,7 +251,8 @@ impl Tracer {
         true
     }
 
-    /// A new process before its first instruction: `None` if it goes on, else it waits until its birth is told.
+    /// A new process before its first instruction: `None` if it goes on, else it waits until its
+    /// birth is told.
     pub fn first_stop(&mut self, stopped: Stopped) -> Result<Option<Stopped>, TraceError> {
         let host = stopped.tid();
         if self.births.newborn.contains_key(&host) {
@@ -289,7 +299,8 @@ impl Tracer {
         }
         if self.births.labouring == Some(host) {
             let wanted = self.births.reserved.get(&host).copied();
-            // ERESTARTSYS .. ERESTART_RESTARTBLOCK: the call will be made again, and the number is kept for it.
+            // ERESTARTSYS .. ERESTART_RESTARTBLOCK: the call will be made again, and the number is
+            // kept for it.
             let again = (-516..=-512).contains(&result);
             if result < 0 && !again {
                 self.cancel_reservation(host);
@@ -303,7 +314,8 @@ impl Tracer {
         stopped.resume(0)
     }
 
-    /// Only the porter and calls one at a time make numbers in the room, so home's was not free here: the process cannot go on with another.
+    /// Only the porter and calls one at a time make numbers in the room, so home's was not free
+    /// here: the process cannot go on with another.
     fn wrong_number(&mut self, host: HostTid, got: i32) {
         tracing::error!("something new in the room got number {got} instead of home's: its process is ended");
         self.cancel_reservation(host);

@@ -26,7 +26,8 @@ pub struct Bodies {
 /// A step of it.
 #[derive(Debug)]
 pub enum Phase {
-    /// The porter makes its process, which waits at the other end of this socket for what it is to be.
+    /// The porter makes its process, which waits at the other end of this socket for what it is to
+    /// be.
     Expected(OwnedFd),
     /// The porter's child makes itself ready for its program.
     Starting,
@@ -42,7 +43,8 @@ pub enum Phase {
 }
 
 impl Bodies {
-    /// A body that was starting will not run. False if that is known already, or home has not said yet what it is to be.
+    /// A body that was starting will not run. False if that is known already, or home has not said
+    /// yet what it is to be.
     pub fn fail(&mut self, pid: i32) -> bool {
         if self.is_expected(pid) {
             self.phases.remove(&pid);
@@ -102,7 +104,8 @@ impl Bodies {
     }
 }
 
-/// Where memory runs out guests are killed before their warden, without which they all end, and before what this node's owner runs.
+/// Where memory runs out guests are killed before their warden, without which they all end, and
+/// before what this node's owner runs.
 const ENDANGERED: i32 = 500;
 
 /// `wish`: how much sooner its program wants to be killed, thousandths; no later than others.
@@ -278,7 +281,8 @@ impl Tracer {
         let gone: Vec<(HostTid, Who)> =
             self.room.guests().threads_of(who.pid).into_iter().filter(|(_, w)| w.tid != w.pid).collect();
         for (host, other) in gone {
-            // Those that the tracer has not yet seen end are reported when it does; the one that became the first is never seen to end.
+            // Those that the tracer has not yet seen end are reported when it does; the one that
+            // became the first is never seen to end.
             if host == former {
                 self.room.guests().remove_thread(host);
                 self.room.tell(&ToHome::ThreadGone { pid: other.pid, tid: other.tid });
@@ -323,7 +327,8 @@ impl Tracer {
         }
     }
 
-    /// A program has ended, and its deputy may. The kernel has told the porter, which reaps before it obeys: whoever gets this number next gets it.
+    /// A program has ended, and its deputy may. The kernel has told the porter, which reaps before
+    /// it obeys: whoever gets this number next gets it.
     fn exited(&mut self, pid: i32, how: Ending, usage: &UsageBytes) {
         let usage = Usage::read(usage).unwrap_or_default();
         let (user_us, system_us) = usage.times_us();
@@ -344,7 +349,8 @@ impl Tracer {
         self.room.tell(&ToHome::Exited { pid, how, cpu_us: user_us + system_us, cause });
     }
 
-    /// Whose doing an end was. What home's processes kill ends at home, and nothing of this is told of it.
+    /// Whose doing an end was. What home's processes kill ends at home, and nothing of this is told
+    /// of it.
     fn cause(&self, how: Ending) -> Cause {
         if how != Ending::Signal(libc::SIGKILL as u8) {
             return Cause::Own;
@@ -382,7 +388,8 @@ impl Tracer {
         }
         let host = self.room.guests().host(pid);
         if let Some(host) = host {
-            // SAFETY: a thread that this tracer traces and has not waited for: the number is its own.
+            // SAFETY: a thread that this tracer traces and has not waited for: the number is its
+            // own.
             unsafe { libc::kill(host.0, libc::SIGKILL) };
         }
         self.room.abandon(pid);

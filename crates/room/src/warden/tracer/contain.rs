@@ -1,4 +1,5 @@
-//! What the tracer does is done on account of one guest at a time. One on whose account it failed is killed, and its end says why.
+//! What the tracer does is done on account of one guest at a time. One on whose account it failed
+//! is killed, and its end says why.
 
 use super::Tracer;
 use crate::warden::guests::Who;
@@ -26,7 +27,8 @@ impl Tracer {
         room.contain(None, || work(self)).is_some()
     }
 
-    /// Handles an event. A stop that was not handled keeps its thread until that is killed; an end that was not handled is told here.
+    /// Handles an event. A stop that was not handled keeps its thread until that is killed; an end
+    /// that was not handled is told here.
     pub fn contain_event(&mut self, tid: HostTid, event: Event, usage: &UsageBytes) {
         let who = self.room.guests().who(tid);
         let ends = matches!(event, Event::Exited(_) | Event::Killed(_));

@@ -1,4 +1,5 @@
-//! Readings of CPU time by processes that had used some before they came: [`systable::filter::cpu_times`] stops these calls, and what they say is completed at their ends.
+//! Readings of CPU time by processes that had used some before they came:
+//! [`systable::filter::cpu_times`] stops these calls, and what they say is completed at their ends.
 
 use super::Tracer;
 use crate::guest_memory;
@@ -18,7 +19,8 @@ enum Whose {
     Thread(i32),
 }
 
-/// A clock of CPU time, as `who` names it (include/linux/posix-timers_types.h): negative ones hold a number, inverted, and what is counted.
+/// A clock of CPU time, as `who` names it (include/linux/posix-timers_types.h): negative ones hold
+/// a number, inverted, and what is counted.
 fn whose(clock: i32, who: Who) -> Option<(Whose, bool)> {
     const OF_THREAD: i32 = 4;
     const KIND: i32 = 3;
@@ -41,7 +43,8 @@ pub fn is_reading(call: u64) -> bool {
 }
 
 impl Tracer {
-    /// What the kernel here did not count of what this clock tells, nanoseconds; `None` if it is no clock of CPU time.
+    /// What the kernel here did not count of what this clock tells, nanoseconds; `None` if it is no
+    /// clock of CPU time.
     pub fn cpu_time_before(&self, host: HostTid, clock: i32) -> Option<u64> {
         let guests = self.room.guests();
         let (whose, user) = whose(clock, guests.who(host)?)?;

@@ -1,5 +1,6 @@
-//! Times until which a guest wants to wait, by a wall clock that is home's: the kernel here waits by its own. The time is put into the call translated, below what the
-//! thread uses of its stack; its registers come back at the call's end.
+//! Times until which a guest wants to wait, by a wall clock that is home's: the kernel here waits
+//! by its own. The time is put into the call translated, below what the thread uses of its stack;
+//! its registers come back at the call's end.
 
 use super::Tracer;
 use crate::guest_memory;
@@ -12,7 +13,7 @@ use os::ptrace::{HostTid, Stopped, TraceError};
 struct Deadline {
     /// Address of the structure.
     at: u64,
-    /// Its size.
+    /// The size of the message.
     bytes: usize,
     /// Offset of the time in it.
     time_at: usize,

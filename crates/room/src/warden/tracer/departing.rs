@@ -1,5 +1,6 @@
-//! Bodies that leave: all threads are stopped, calls under way at home are ended or rewound, and what the process is goes home. It stays stopped until home says
-//! whether it goes on here or elsewhere.
+//! Bodies that leave: all threads are stopped, calls under way at home are ended or rewound, and
+//! what the process is goes home. It stays stopped until home says whether it goes on here or
+//! elsewhere.
 
 use super::Tracer;
 use super::births;
@@ -113,7 +114,7 @@ impl Going {
         }
     }
 
-    /// It leaves.
+    /// Begins the leaving of a process.
     fn leaving(slept: Slept, family: Family) -> Going {
         Going {
             stopped: false,
@@ -311,7 +312,7 @@ impl Tracer {
         }
     }
 
-    /// It leaves.
+    /// Goes on with a process whose threads all stand still.
     pub fn all_stopped(&mut self, pid: i32, mut threads: Vec<Stopped>, mut going: Going) {
         let Some(host) = self.room.guests().host(pid) else {
             self.let_go(pid);
@@ -381,7 +382,8 @@ impl Tracer {
     /// When its threads are let go they stop again, if job control had stopped them.
     pub fn stop_again(&self, pid: i32, was_stopped: bool) {
         if let Some(host) = self.room.guests().host(pid).filter(|_| was_stopped) {
-            // SAFETY: a thread that this tracer traces and has not waited for: the number is its own.
+            // SAFETY: a thread that this tracer traces and has not waited for: the number is its
+            // own.
             unsafe { libc::kill(host.0, libc::SIGSTOP) };
         }
     }
@@ -482,7 +484,8 @@ impl Tracer {
         for (host, who) in threads {
             self.room.forget(host);
             if who.tid == who.pid {
-                // SAFETY: a thread that this tracer traces and has not waited for: the number is its own.
+                // SAFETY: a thread that this tracer traces and has not waited for: the number is
+                // its own.
                 unsafe { libc::kill(host.0, libc::SIGKILL) };
             }
         }
@@ -558,7 +561,8 @@ fn take_apart(
     if let Err(e) = can_leave() {
         return Err((e, threads));
     }
-    // Each call that the guests' filter has stopped takes as long as all others together. Who is gone shows next.
+    // Each call that the guests' filter has stopped takes as long as all others together. Who is
+    // gone shows next.
     for thread in &mut threads {
         let _ = thread.suspend_filters();
     }

@@ -1,5 +1,7 @@
-//! Deaths that leave a core (core(5)): home's kernel writes it, by home's rules and where the program is there, so the process goes home to die. The signal is sent
-//! to its thread again, or comes again by itself, and the thread is held until the process is asked for. One that cannot go dies here, without a core.
+//! Deaths that leave a core (core(5)): home's kernel writes it, by home's rules and where the
+//! program is there, so the process goes home to die. The signal is sent to its thread again, or
+//! comes again by itself, and the thread is held until the process is asked for. One that cannot go
+//! dies here, without a core.
 
 use super::Tracer;
 use super::stops::is_default;
@@ -83,7 +85,8 @@ impl Tracer {
     }
 }
 
-/// Says which fault kills a body, in the node's log: a core need not be left, and a fault may be a move's.
+/// Says which fault kills a body, in the node's log: a core need not be left, and a fault may be a
+/// move's.
 pub fn tell_fault(stopped: &Stopped, signal: i32, who: Who) {
     let (Ok(info), Ok(registers)) = (stopped.signal_info(), stopped.registers()) else { return };
     if !comes_again(signal, &info) || !is_default(stopped.tid(), signal) {

@@ -1,6 +1,7 @@
-//! Ends of children that home's processes have killed. Home tells the parent at once; the body here dies a moment later, when the tracer hears of it. A parent that has
-//! heard of an end relies on what the kernel does before it tells: the child's files are closed, its locks are free, its number is nobody's. So what tells of the end
-//! waits here until the body has ended.
+//! Ends of children that home's processes have killed. Home tells the parent at once; the body here
+//! dies a moment later, when the tracer hears of it. A parent that has heard of an end relies on
+//! what the kernel does before it tells: the child's files are closed, its locks are free, its
+//! number is nobody's. So what tells of the end waits here until the body has ended.
 
 use super::Tracer;
 use crate::warden::home;
@@ -19,16 +20,16 @@ pub struct Ends {
 pub enum News {
     /// The parent has waited for it: the result of its call.
     Wait {
-        /// The call.
+        /// The id of the call.
         id: CallId,
-        /// Its result.
+        /// The result of the call.
         result: i64,
         /// The bytes that it wrote.
         out: Vec<u8>,
     },
     /// The SIGCHLD that tells the parent.
     Signal {
-        /// The parent.
+        /// PID of the parent.
         pid: i32,
         /// The thread that it is for, if it is for one.
         tid: Option<i32>,

@@ -1,9 +1,11 @@
-//! Programs that cannot begin in a room (`homefs::programs`): who executes one goes home, and executes it there. Home says so when the kernel here opens the file, so the
-//! call fails; its thread stops as soon as it has, and is put back to before it ([`super::unmade`]).
+//! Programs that cannot begin in a room (`homefs::programs`): who executes one goes home, and
+//! executes it there. Home says so when the kernel here opens the file, so the call fails; its
+//! thread stops as soon as it has, and is put back to before it ([`super::unmade`]).
 //!
 //! Who is to be traced from then on ([`ToBeTraced`]) does the same.
 //!
-//! A child of vfork(2) cannot leave without its parent, which waits for it and does not stop. So it executes a shell first, which lets its parent go on, and executes the program.
+//! A child of vfork(2) cannot leave without its parent, which waits for it and does not stop. So it
+//! executes a shell first, which lets its parent go on, and executes the program.
 
 use super::Tracer;
 use super::injected::with_inside;
@@ -97,7 +99,8 @@ const PATH_BYTES_MAX: usize = 4096;
 /// To its shell this is another program.
 const ITSELF: &[u8] = b"/proc/self/exe";
 
-/// Changes a call of execve(2) to one that has the shell make it; what it needs lies below the stack. None: it cannot be.
+/// Changes a call of execve(2) to one that has the shell make it; what it needs lies below the
+/// stack. None: it cannot be.
 fn through_shell(host: HostTid, registers: &mut user_regs_struct) -> Option<()> {
     let (path_at, arguments_at) = (registers.rdi, registers.rsi);
     let path = path(host, path_at)?;

@@ -1,4 +1,5 @@
-//! What a clone call wants, and the call that makes the same in a room: a sibling (CLONE_PARENT) without exit signal.
+//! What a clone call wants, and the call that makes the same in a room: a sibling (CLONE_PARENT)
+//! without exit signal.
 
 use crate::guest_memory;
 use os::ptrace::HostTid;
@@ -8,7 +9,7 @@ use os::ptrace::HostTid;
 pub enum Shape {
     /// A thread: the call is made as it is.
     Thread,
-    /// A process.
+    /// The child is a process.
     Process(Box<Process>),
 }
 

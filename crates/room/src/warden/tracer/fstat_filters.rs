@@ -1,10 +1,14 @@
 //! Descriptors that look as at home to fstat(2) and its kin, and to lseek(2).
 //!
-//! To the room's kernel a stand-in is a regular file. The guests' filter has home asked for the attributes of descriptors 0 to 2; for all others that would make
-//! every fstat dear. So a process gets a small filter more for each stand-in that it comes with or opens by a name ([`systable::filter::shown`]), and one for all descriptors
-//! before it makes one of which nobody knows the number yet, or has many ([`systable::filter::attributes`]): the call stops here, is marked if it is about a stand-in, and goes on
-//! to the listener of the first filter, which the mark tells to have the warden answer it. A second filter can have no listener of its own (seccomp(2), EBUSY).
-//! Calls for a duplicate of one that is shown, or of the first three, stop here, too: then the duplicate is shown.
+//! To the room's kernel a stand-in is a regular file. The guests' filter has home asked for the
+//! attributes of descriptors 0 to 2; for all others that would make every fstat dear. So a process
+//! gets a small filter more for each stand-in that it comes with or opens by a name
+//! ([`systable::filter::shown`]), and one for all descriptors before it makes one of which nobody
+//! knows the number yet, or has many ([`systable::filter::attributes`]): the call stops here, is
+//! marked if it is about a stand-in, and goes on to the listener of the first filter, which the
+//! mark tells to have the warden answer it. A second filter can have no listener of its own
+//! (seccomp(2), EBUSY). Calls for a duplicate of one that is shown, or of the first three, stop
+//! here, too: then the duplicate is shown.
 
 use super::Tracer;
 use crate::guest_memory;
@@ -18,23 +22,26 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use systable::filter::{self, Number};
 use wire::message::StandinId;
 
-/// The most filters for single descriptors that a process gets: every one costs every call some nanoseconds.
+/// The most filters for single descriptors that a process gets: every one costs every call some
+/// nanoseconds.
 const MAX: usize = 32;
 
 /// What is to be shown.
 #[derive(Clone, Copy, Debug)]
 pub enum Which {
-    /// This descriptor.
+    /// Only this descriptor.
     One(i32),
     /// The one that the thread's call has returned; it may have an offset, or never has one.
     Returned { has_offset: bool },
-    /// All.
+    /// All that there are.
     All,
-    /// Those of the file system, in the call that the thread makes: about a descriptor of which home would be asked, were that a stand-in.
+    /// Those of the file system, in the call that the thread makes: about a descriptor of which
+    /// home would be asked, were that a stand-in.
     Devices,
 }
 
-/// Threads that are made to make seccomp(2) or userfaultfd(2), about which the guests' filter asks too: to install a filter, to be answered by a descriptor, to be watched.
+/// Threads that are made to make seccomp(2) or userfaultfd(2), about which the guests' filter asks
+/// too: to install a filter, to be answered by a descriptor, to be watched.
 #[derive(Debug, Default)]
 pub struct Filtering(Mutex<HashMap<HostTid, Option<Arc<OwnedFd>>>>);
 
@@ -70,7 +77,8 @@ impl Filtering {
 }
 
 impl crate::warden::guests::Guests {
-    /// What this descriptor of the process needs to look as at home, if it does not: a filter for it alone, or, without a number and for one too many, for all.
+    /// What this descriptor of the process needs to look as at home, if it does not: a filter for
+    /// it alone, or, without a number and for one too many, for all.
     pub fn filter_for(&mut self, pid: i32, fd: Option<i32>, has_offset: bool) -> Option<Vec<u8>> {
         let guest = self.get_mut(pid)?;
         match fd {
@@ -83,8 +91,9 @@ impl crate::warden::guests::Guests {
         }
     }
 
-    /// The filters of a process that comes: it may have looked at what its stand-ins are before. (Calls about other things cost no more for it: filters that allow a call by its
-    /// number alone are asked once for all.)
+    /// The filters of a process that comes: it may have looked at what its stand-ins are before.
+    /// (Calls about other things cost no more for it: filters that allow a call by its number alone
+    /// are asked once for all.)
     pub fn show_all(&mut self, pid: i32) -> Vec<Vec<u8>> {
         let began_with = self.get(pid).map(|guest| guest.began_with.clone()).unwrap_or_default();
         began_with.into_iter().filter_map(|fd| self.filter_for(pid, Some(fd), false)).collect()
@@ -125,7 +134,8 @@ fn install(inside: &mut Inside, at: u64, program: &[u8]) -> Result<i64, TraceErr
     inside.call(nr, args)
 }
 
-/// Has a descriptor look as at home from now on, if it does not; what the kernel said. The thread may install filters.
+/// Has a descriptor look as at home from now on, if it does not; what the kernel said. The thread
+/// may install filters.
 pub fn show(
     room: &Shared,
     inside: &mut Inside,
@@ -136,13 +146,15 @@ pub fn show(
     filter.map_or(Ok(0), |program| install(inside, at, &program))
 }
 
-/// The call is one for the attributes of a descriptor or its offset, which only [`install`]ed filters stop.
+/// The call is one for the attributes of a descriptor or its offset, which only [`install`]ed
+/// filters stop.
 pub fn is_about_descriptor(call: u64) -> bool {
     matches!(call as i64, libc::SYS_fstat | libc::SYS_newfstatat | libc::SYS_statx | libc::SYS_lseek)
 }
 
 impl Tracer {
-    /// Hands a call about a stand-in on to the warden: the mark goes with its descriptor, of which the kernel takes the lower half. All others the kernel answers.
+    /// Hands a call about a stand-in on to the warden: the mark goes with its descriptor, of which
+    /// the kernel takes the lower half. All others the kernel answers.
     pub fn mark_descriptor(&mut self, mut stopped: Stopped) -> Result<(), TraceError> {
         let mut registers = stopped.registers()?;
         // Of no descriptor, or of one of home's files.
@@ -165,7 +177,8 @@ impl Tracer {
         systable::filter::tells_devices(registers.orig_rax as u32) && self.room.has_moved(host)
     }
 
-    /// The call that a thread is about to make again is the kernel's here, whatever descriptor it is about: the mark keeps the filter from asking home.
+    /// The call that a thread is about to make again is the kernel's here, whatever descriptor it
+    /// is about: the mark keeps the filter from asking home.
     pub fn mark_own_call(&mut self, mut stopped: Stopped) -> Result<Stopped, TraceError> {
         let mut registers = stopped.registers()?;
         // It may have stopped for something else since.
@@ -178,7 +191,8 @@ impl Tracer {
         Ok(stopped)
     }
 
-    /// A call has ended well: if it told device numbers, they become home's for those that have seen these.
+    /// A call has ended well: if it told device numbers, they become home's for those that have
+    /// seen these.
     pub fn put_devices(&self, host: HostTid, registers: &libc::user_regs_struct) {
         let is_of_home = registers.rdi >> 32 == u64::from(filter::MARK);
         if is_of_home || !self.sees_homes_devices(host, registers) {
@@ -195,7 +209,8 @@ impl Tracer {
 }
 
 impl Tracer {
-    /// A call is about to make a duplicate, which gets this number. What it returns is known at its end; but shells make the same one again and again.
+    /// A call is about to make a duplicate, which gets this number. What it returns is known at its
+    /// end; but shells make the same one again and again.
     pub fn duplicate(&mut self, stopped: Stopped, number: Number) -> Result<(), TraceError> {
         let (host, fd) = (stopped.tid(), stopped.registers()?.rdi as i32);
         if !self.room.stands_in(host, fd) {
@@ -240,7 +255,8 @@ mod tests {
     use crate::warden::guests::{Guest, Guests};
     use wire::message::{Descriptor, StandinId};
 
-    /// Failed before: of one open file only one number looked as at home, and that was the deputy's.
+    /// Failed before: of one open file only one number looked as at home, and that was the
+    /// deputy's.
     #[test]
     fn every_number_is_shown() {
         let (file, pipe) = (StandinId(3).of_file(), StandinId(4));

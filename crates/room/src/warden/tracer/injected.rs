@@ -1,7 +1,10 @@
-//! What a process must do itself: a stopped thread is made to, then it goes on as if nothing had been.
+//! What a process must do itself: a stopped thread is made to, then it goes on as if nothing had
+//! been.
 //!
-//! Signals for processes that read them from a descriptor (signalfd(2)): nobody else may send them what came from the kernel or from kill(2) at home. The filter for
-//! descriptors that are to look as at home ([`super::fstat_filters`]). And the descriptor by which its writes are watched ([`crate::warden::ahead`]).
+//! Signals for processes that read them from a descriptor (signalfd(2)): nobody else may send them
+//! what came from the kernel or from kill(2) at home. The filter for descriptors that are to look
+//! as at home ([`super::fstat_filters`]). And the descriptor by which its writes are watched
+//! ([`crate::warden::ahead`]).
 
 use super::Tracer;
 use super::fstat_filters::{Which, show};
@@ -17,13 +20,15 @@ use std::os::fd::OwnedFd;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-/// So far below a thread's stack pointer nothing lies that is its own, or that rewinding a call puts there.
+/// So far below a thread's stack pointer nothing lies that is its own, or that rewinding a call
+/// puts there.
 const BELOW_STACK_BYTES: u64 = 1024;
 
 /// What a thread is to do.
 #[derive(Clone, Debug)]
 enum Task {
-    /// Send a signal: to which thread (by its number in the room), if it is for one, and what it carries.
+    /// Send a signal: to which thread (by its number in the room), if it is for one, and what it
+    /// carries.
     Signal(Option<i32>, [u8; 128]),
     /// Have descriptors look as at home.
     Show(Which),
@@ -43,7 +48,8 @@ impl Injected {
         self.waiting.remove(&host);
     }
 
-    /// Signals that this thread is to send and has not yet: for which thread, if for one, and what they carry.
+    /// Signals that this thread is to send and has not yet: for which thread, if for one, and what
+    /// they carry.
     pub fn signals(&self, host: HostTid) -> impl Iterator<Item = (Option<i32>, &[u8; 128])> {
         let tasks = self.waiting.get(&host).map_or(&[][..], |(_, tasks)| tasks);
         tasks.iter().filter_map(|task| match task {
@@ -54,7 +60,8 @@ impl Injected {
 }
 
 impl Tracer {
-    /// Has a process that reads its signals send this one to itself, if all its threads block it; `false`: it is to be sent as to any other.
+    /// Has a process that reads its signals send this one to itself, if all its threads block it;
+    /// `false`: it is to be sent as to any other.
     pub fn inject(&mut self, pid: i32, tid: Option<i32>, info: &[u8; 128], signal: i32) -> bool {
         let (first, threads) = {
             let guests = self.room.guests();
@@ -75,7 +82,8 @@ impl Tracer {
         ptrace::interrupt(first).is_ok()
     }
 
-    /// Has a thread see to it that descriptors look as at home, before it goes on. If its call waits at its listener, that is made again.
+    /// Has a thread see to it that descriptors look as at home, before it goes on. If its call
+    /// waits at its listener, that is made again.
     pub fn show(&mut self, host: HostTid, which: Which) {
         self.injected.waiting.entry(host).or_default().1.push(Task::Show(which));
         // One that is gone makes no call again either.
@@ -112,7 +120,8 @@ impl Tracer {
         if marks { self.mark_own_call(done?) } else { done }
     }
 
-    /// The thread waits for home, and is held until that has answered: what is to be sent goes as to any other process. Being watched can wait.
+    /// The thread waits for home, and is held until that has answered: what is to be sent goes as
+    /// to any other process. Being watched can wait.
     pub fn send_otherwise(&mut self, host: HostTid) {
         let Some((_, tasks)) = self.injected.waiting.remove(&host) else { return };
         let Some(who) = self.room.guests().who(host) else { return };
@@ -172,7 +181,8 @@ fn perform(room: &Shared, stopped: Stopped, pid: i32, slept: Duration, tasks: &[
     done.map(|()| stopped)
 }
 
-/// Has a stopped thread do `work`, which is told where nothing of the thread's own lies; then the thread is as it was.
+/// Has a stopped thread do `work`, which is told where nothing of the thread's own lies; then the
+/// thread is as it was.
 pub fn with_inside(
     mut stopped: Stopped,
     slept: Duration,

@@ -1,4 +1,5 @@
-//! A body that leaves, and has files open that may have locks of their own: home is told which they are ([`crate::warden::locked`]).
+//! A body that leaves, and has files open that may have locks of their own: home is told which they
+//! are ([`crate::warden::locked`]).
 
 use super::Tracer;
 use super::departing::State;

@@ -1,5 +1,6 @@
-//! Bodies that have memory in common go home together: all stand still when the first of them is collected, and until home has all, or gives it up. Each is collected when home asks for
-//! it; what they have in common comes with the first that has it.
+//! Bodies that have memory in common go home together: all stand still when the first of them is
+//! collected, and until home has all, or gives it up. Each is collected when home asks for it; what
+//! they have in common comes with the first that has it.
 
 use super::Tracer;
 use super::departing::State;
@@ -16,7 +17,8 @@ use wire::{Refusal, ToHome};
 pub struct Together(HashMap<i32, HashSet<Shown>>);
 
 impl Together {
-    /// A body with these memories was collected: which of them went with another. `first`: who is the first of its family.
+    /// A body with these memories was collected: which of them went with another. `first`: who is
+    /// the first of its family.
     fn collected(&mut self, pid: i32, first: i32, memories: &[Shown]) -> Vec<bool> {
         if pid == first {
             self.0.insert(pid, HashSet::new());
@@ -62,7 +64,8 @@ impl Tracer {
         }
     }
 
-    /// The first of a family is about to be collected: those who come with it wait, and know each other.
+    /// The first of a family is about to be collected: those who come with it wait, and know each
+    /// other.
     pub(super) fn bind(&mut self, first: i32, others: &BTreeSet<i32>) {
         // Those of one that comes with another are known.
         if others.is_empty() {
@@ -75,7 +78,8 @@ impl Tracer {
         }
     }
 
-    /// A body was collected, which has these memories: home is told whom it shares them with. Which of them it need not send.
+    /// A body was collected, which has these memories: home is told whom it shares them with. Which
+    /// of them it need not send.
     pub(super) fn tell_shared(
         &mut self,
         pid: i32,

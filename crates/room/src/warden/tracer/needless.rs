@@ -1,4 +1,5 @@
-//! Threads that were asked to stop for something that was over before they did: they go on as if nobody had asked.
+//! Threads that were asked to stop for something that was over before they did: they go on as if
+//! nobody had asked.
 
 use super::Tracer;
 use body::{BodyError, Slept};
@@ -25,7 +26,8 @@ impl Needless {
 }
 
 impl Tracer {
-    /// A thread waits for a result that the tracer has; should a signal stop it first, it has gone on before the interruption comes.
+    /// A thread waits for a result that the tracer has; should a signal stop it first, it has gone
+    /// on before the interruption comes.
     pub fn interrupt_to_answer(&mut self, host: HostTid) {
         self.needless.add([(host.0, Duration::ZERO)]);
         // Its stop follows, unless it is dead.
@@ -46,7 +48,8 @@ impl Tracer {
         self.needless.add(threads.iter().map(since));
     }
 
-    /// A thread has stopped for nothing: a call that says EINTR when it is merely stopped is made again. (What is left of a sleep this kernel knows itself.)
+    /// A thread has stopped for nothing: a call that says EINTR when it is merely stopped is made
+    /// again. (What is left of a sleep this kernel knows itself.)
     pub fn undisturbed(&mut self, stopped: Stopped) -> Result<Stopped, TraceError> {
         const EINTR: i64 = -4;
         let host = stopped.tid();

@@ -1,5 +1,7 @@
-//! Bodies that leave for another room of their home, and go there straight from this node. Home drives it; here the body says what it holds, so that an empty one is made there
-//! while it runs, and is sent when it stands still, by the way that was made meanwhile ([`crate::warden::direct_link`]).
+//! Bodies that leave for another room of their home, and go there straight from this node. Home
+//! drives it; here the body says what it holds, so that an empty one is made there while it runs,
+//! and is sent when it stands still, by the way that was made meanwhile
+//! ([`crate::warden::direct_link`]).
 
 use super::Tracer;
 use super::departing::NO_THREAD;
@@ -25,7 +27,7 @@ use wire::{Kind, ToHome, ToRoom, page_frames};
 pub struct Onward {
     /// What the body holds that was made for it there.
     pub outline: Image,
-    /// The way.
+    /// The way to the other room.
     pub way: Out,
     /// What has gone by it already.
     pub ahead: Headstart,
@@ -89,8 +91,8 @@ impl Tracer {
         Watch::Kernel(uffd)
     }
 
-    /// Sends a body that stands still and was collected; or lets it go on, if the one that was made for it will not do. With `follow_bytes` of its own pages may follow when it
-    /// runs there.
+    /// Sends a body that stands still and was collected; or lets it go on, if the one that was made
+    /// for it will not do. With `follow_bytes` of its own pages may follow when it runs there.
     pub(super) fn send_onward(
         &mut self,
         (pid, host): (i32, HostTid),
@@ -125,7 +127,8 @@ impl Tracer {
     }
 }
 
-/// Image, what of its pages has not gone ahead, and that this is all. Who sends what follows, if anything does.
+/// Image, what of its pages has not gone ahead, and that this is all. Who sends what follows, if
+/// anything does.
 fn send(
     host: HostTid,
     image: &mut Image,
@@ -141,7 +144,8 @@ fn send(
         send_image(way, image)?;
     }
     let Left { rest, bytes, later } = ahead.left(host.0, image, follow_bytes)?;
-    // What is little goes at once, so that the other room wakes up once. Home, which only counts, is told then.
+    // What is little goes at once, so that the other room wakes up once. Home, which only counts,
+    // is told then.
     let gathered = bytes.is_some().then(|| way.link.gather());
     let mut passed = None;
     match &bytes {

@@ -1,8 +1,9 @@
 //! The tracer's queue: what other threads want of it.
 //!
-//! Nobody fills it. What a guest's own thread causes waits for an answer, so that there is little of it. Signals wait for nobody: of
-//! standard ones each waits once for each target, as in the kernel, and of real-time ones so many. What is left comes from home, which
-//! has no reason to send much: a home that does loses its room ([`Orders::is_flooded`]).
+//! Nobody fills it. What a guest's own thread causes waits for an answer, so that there is little
+//! of it. Signals wait for nobody: of standard ones each waits once for each target, as in the
+//! kernel, and of real-time ones so many. What is left comes from home, which has no reason to send
+//! much: a home that does loses its room ([`Orders::is_flooded`]).
 
 use super::ends::News;
 use super::fstat_filters::Which;
@@ -39,7 +40,7 @@ pub enum Order {
     Reserved {
         /// Who waits for it.
         host: HostTid,
-        /// The number.
+        /// The number that the call returns.
         result: i64,
     },
     /// A signal arrived at the deputy.
@@ -48,52 +49,53 @@ pub enum Order {
         pid: i32,
         /// The thread, if it was for one.
         tid: Option<i32>,
-        /// siginfo.
+        /// The siginfo of the signal.
         info: [u8; 128],
     },
     /// Home has run the call that this thread waits in: the tracer gives the result.
     Answer {
-        /// The thread.
+        /// TID of the thread on this node.
         host: HostTid,
     },
     /// A call whose thread is held for it has ended at home.
     Ended {
-        /// The call.
+        /// The id of the call.
         id: CallId,
-        /// Its result.
+        /// The result of the call.
         result: i64,
     },
     /// A thread has written to a FIFO that nobody reads.
     BrokenPipe {
-        /// The thread.
+        /// TID of the thread on this node.
         host: HostTid,
         /// What its write says, behind the signal.
         reply: homefs::client::LateReply,
     },
     /// A thread executes what home alone can execute.
     BeginsAtHome {
-        /// The thread.
+        /// TID of the thread on this node.
         host: HostTid,
         /// What its call says, if its process cannot go home.
         reply: homefs::client::LateReply,
     },
-    /// A thread that waits for a file was woken by a signal, which another may have taken: it stops before it goes on, so that its call is made again.
+    /// A thread that waits for a file was woken by a signal, which another may have taken: it stops
+    /// before it goes on, so that its call is made again.
     Interrupted {
-        /// The thread.
+        /// TID of the thread on this node.
         host: HostTid,
         /// What comes next.
         then: Afterwards,
     },
     /// A request for a stand-in has ended so; a signal came before.
     Finish {
-        /// The request.
+        /// The request that is answered.
         asked: Asked,
-        /// Its result.
+        /// The result of the call.
         result: i64,
     },
     /// A parent hears of the end of a child, whose body may live still.
     TellEnd {
-        /// The child.
+        /// PID of the child.
         child: i32,
         /// The parent's news.
         news: News,
@@ -110,28 +112,30 @@ pub enum Order {
     },
     /// A thread's call at its listener is made again when descriptors look as at home.
     Show {
-        /// The thread.
+        /// TID of the thread on this node.
         host: HostTid,
-        /// Those.
+        /// The descriptors that are meant.
         which: Which,
     },
     /// A thread has opened a device, which looks as at home when it has it.
     Opened {
-        /// The thread.
+        /// TID of the thread on this node.
         host: HostTid,
-        /// Its request.
+        /// The number of the request.
         unique: u64,
         /// What stands for the device.
         standin: StandinId,
     },
-    /// A thread waits in a call that passes descriptors of the room's own to home: their files become home's.
+    /// A thread waits in a call that passes descriptors of the room's own to home: their files
+    /// become home's.
     Pass {
-        /// The thread.
+        /// TID of the thread on this node.
         host: HostTid,
         /// Numbers of the descriptors.
         fds: BTreeSet<i32>,
     },
-    /// Home has the files that a body that leaves has in common with others, or those that it passes, or why not.
+    /// Home has the files that a body that leaves has in common with others, or those that it
+    /// passes, or why not.
     Shared {
         /// The process that leaves, or passes them.
         pid: i32,
@@ -147,7 +151,7 @@ pub enum Order {
     Lose {
         /// PID of the process that this is about.
         pid: i32,
-        /// What failed.
+        /// What failed, and why.
         why: String,
     },
     /// End a body.
@@ -341,7 +345,8 @@ impl Orders {
         Ok(Orders { queue: Mutex::default(), bell: os::fds::event()? })
     }
 
-    /// Puts an order at the end. A signal that waits already is not queued again, and one too many is dropped.
+    /// Puts an order at the end. A signal that waits already is not queued again, and one too many
+    /// is dropped.
     pub fn give(&self, order: Order) {
         self.lock().give(order);
         os::fds::wake(self.bell.as_fd());

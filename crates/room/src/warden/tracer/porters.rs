@@ -1,4 +1,5 @@
-//! Commands to the porter: one at a time, each with what follows from its answer. The tracer never waits for the porter, which it traces.
+//! Commands to the porter: one at a time, each with what follows from its answer. The tracer never
+//! waits for the porter, which it traces.
 
 use super::Tracer;
 use crate::porter::{Answer, Channels, Command, Notice, tell};

@@ -1,8 +1,9 @@
 //! A thread whose rights a call has changed at home takes the same here, before the call returns.
 //!
-//! What the two kernels make of the same call differs: a body has few of home's capabilities, and none of its securebits. So its kernel is not asked to do the same, but to
-//! come to the same ids, groups and capabilities (as far as guests may have these), which home reads from its kernel. A body has SECBIT_NO_SETUID_FIXUP, so that
-//! each of these is set for itself.
+//! What the two kernels make of the same call differs: a body has few of home's capabilities, and
+//! none of its securebits. So its kernel is not asked to do the same, but to come to the same ids,
+//! groups and capabilities (as far as guests may have these), which home reads from its kernel. A
+//! body has SECBIT_NO_SETUID_FIXUP, so that each of these is set for itself.
 
 use super::Tracer;
 use super::injected::with_inside;
@@ -32,8 +33,8 @@ fn within(of: Capabilities, these: u64) -> Capabilities {
     Capabilities { permitted, effective: of.effective & permitted, inheritable, ambient, bounding: of.bounding & these }
 }
 
-/// Whether a thread with these rights would have more of them in a program that it executes: user 0 that has given some up. A deputy cannot take them back, so that such a
-/// program begins at home.
+/// Whether a thread with these rights would have more of them in a program that it executes: user 0
+/// that has given some up. A deputy cannot take them back, so that such a program begins at home.
 pub fn gains_by_exec(now: &Credentials) -> bool {
     let [real, effective, ..] = now.uid;
     let had = now.capabilities;
@@ -52,7 +53,8 @@ pub fn raising(ambient: u64) -> impl Iterator<Item = [u64; 6]> {
 }
 
 impl Tracer {
-    /// Has a stopped thread do what is due to it; it is then as it was, and about to get `signal`, if any.
+    /// Has a stopped thread do what is due to it; it is then as it was, and about to get `signal`,
+    /// if any.
     pub fn pay(&self, stopped: Stopped, signal: i32) -> Result<Stopped, TraceError> {
         let host = stopped.tid();
         let owed = self.room.owed.take(host);

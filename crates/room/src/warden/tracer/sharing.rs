@@ -1,5 +1,6 @@
-//! A body that leaves, and has open files in common with others: first these become home's. All who have them stand still meanwhile; then each has a stand-in in
-//! their place, and the body leaves as any other does. Should it stay after all, nobody notices.
+//! A body that leaves, and has open files in common with others: first these become home's. All who
+//! have them stand still meanwhile; then each has a stand-in in their place, and the body leaves as
+//! any other does. Should it stay after all, nobody notices.
 
 use super::Tracer;
 use super::departing::{Going, STOPPED, State};
@@ -25,7 +26,8 @@ pub struct Asked {
 }
 
 impl Tracer {
-    /// All threads of a body that is to leave stand still, or of one that has files in common with it: goes on if all do.
+    /// All threads of a body that is to leave stand still, or of one that has files in common with
+    /// it: goes on if all do.
     pub fn check_family(&mut self, leader: i32) {
         if let Err(e) = self.find_locked(leader) {
             return self.stay_for(leader, refusal(&e));
@@ -101,7 +103,8 @@ impl Tracer {
         }
     }
 
-    /// It leaves, or has passed what it is to pass; with one that leaves will those that share memory with it, if any do.
+    /// It leaves, or has passed what it is to pass; with one that leaves will those that share
+    /// memory with it, if any do.
     fn leave_alone(&mut self, pid: i32) {
         if matches!(self.departing.states.get(&pid), Some(State::Standing(_, going)) if going.passing.is_some()) {
             return self.passed(pid);
@@ -251,11 +254,13 @@ impl Tracer {
     }
 }
 
-/// epoll_ctl(2). `at`: where nothing of the process' own lies. Another who has the same instance may have done it already.
+/// epoll_ctl(2). `at`: where nothing of the process' own lies. Another who has the same instance
+/// may have done it already.
 fn control(inside: &mut Inside, at: u64, what: i32, watch: &Watch) -> Result<(), TraceError> {
     let Watch { epoll, watched, .. } = watch;
     if what == libc::EPOLL_CTL_ADD {
-        // The warden then knows the file's readiness when epoll_ctl(2) asks (`standins.rs`, adds_to_epoll).
+        // The warden then knows the file's readiness when epoll_ctl(2) asks (`standins.rs`,
+        // adds_to_epoll).
         inside.memory().write(at, &body::poll_of(watched.fd))?;
         inside.call(libc::SYS_poll, [at, 1, 0, 0, 0, 0])?;
     }

@@ -1,11 +1,13 @@
-//! Signals that tell of a descriptor: home's kernel names the deputy's, and the program knows its own.
+//! Signals that tell of a descriptor: home's kernel names the deputy's, and the program knows its
+//! own.
 
 use super::Tracer;
 use os::ptrace::HostTid;
 use os::signal_descriptor;
 
 impl Tracer {
-    /// What a signal from home carries, as its process understands it: with the lowest of its descriptors that stands for home's.
+    /// What a signal from home carries, as its process understands it: with the lowest of its
+    /// descriptors that stands for home's.
     pub fn understood(&self, pid: i32, info: signal_descriptor::Info) -> signal_descriptor::Info {
         let (Some(at_home), Some(host)) = (signal_descriptor::descriptor(&info), self.room.guests().host(pid)) else {
             return info;

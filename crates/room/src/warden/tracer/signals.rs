@@ -1,8 +1,9 @@
 //! Signals from home to bodies, with exactly what they carried.
 //!
-//! A process may not send another a siginfo that claims to come from the kernel or kill(2), and whatever it sends into a PID namespace below its own
-//! loses si_pid and si_uid (send_signal_locked in kernel/signal.c). So the signal travels with a ticket in its value, and the tracer puts the true siginfo
-//! in place when it is about to be delivered.
+//! A process may not send another a siginfo that claims to come from the kernel or kill(2), and
+//! whatever it sends into a PID namespace below its own loses si_pid and si_uid (send_signal_locked
+//! in kernel/signal.c). So the signal travels with a ticket in its value, and the tracer puts the
+//! true siginfo in place when it is about to be delivered.
 
 use super::Tracer;
 use crate::guest_memory;
@@ -13,7 +14,8 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 /// Siginfos that wait for their signal.
 #[derive(Debug, Default)]
 pub struct Signals {
-    /// By ticket: for which process, and what. A guest that forges a ticket gets no more than its own process' siginfo.
+    /// By ticket: for which process, and what. A guest that forges a ticket gets no more than its
+    /// own process' siginfo.
     tickets: BTreeMap<u64, (i32, [u8; 128])>,
     last_ticket: u32,
     /// The last tickets of each standard signal.
@@ -27,16 +29,20 @@ pub struct Signals {
 /// Process, thread if it is for one, and number of a signal.
 type Target = (i32, Option<i32>, i32);
 
-/// Most tickets: a signal that a program takes without asking what it carries leaves its ticket behind. Beyond them the oldest are forgotten.
+/// Most tickets: a signal that a program takes without asking what it carries leaves its ticket
+/// behind. Beyond them the oldest are forgotten.
 const TICKETS_MAX: usize = 1 << 16;
-/// Tickets of one standard signal: one that waits, and some that threads have taken and the tracer has not seen.
+/// Tickets of one standard signal: one that waits, and some that threads have taken and the tracer
+/// has not seen.
 const TICKETS_OF_ONE_MAX: usize = 8;
 
-/// Marks a siginfo of ours: si_code SI_QUEUE, and this in the upper half of the value. The lower one numbers the ticket.
+/// Marks a siginfo of ours: si_code SI_QUEUE, and this in the upper half of the value. The lower
+/// one numbers the ticket.
 const TICKET_MARK: u64 = 0x7465_726e << 32;
 const SI_QUEUE: i32 = -1;
 
-/// Offsets in siginfo_t on x86-64: si_signo 0, si_errno 4, si_code 8, then the union at 16 (pid and uid, then value at 24).
+/// Offsets in siginfo_t on x86-64: si_signo 0, si_errno 4, si_code 8, then the union at 16 (pid and
+/// uid, then value at 24).
 const AT_CODE: usize = 8;
 const AT_SENDER: usize = 16;
 const AT_VALUE: usize = 24;
@@ -103,7 +109,8 @@ impl Signals {
         self.takers.remove(&host);
     }
 
-    /// Puts the true siginfo in the place of one that waits, which goes elsewhere; should the process stay, it can still be redeemed.
+    /// Puts the true siginfo in the place of one that waits, which goes elsewhere; should the
+    /// process stay, it can still be redeemed.
     pub fn fill_in(&self, pid: i32, info: &mut [u8]) {
         let Ok(sent) = <&[u8; 128]>::try_from(&*info) else { return };
         let found = self.tickets.get(&word(sent, AT_VALUE)).filter(|(owner, _)| *owner == pid);
@@ -148,7 +155,8 @@ impl Tracer {
         }
     }
 
-    /// SIGPIPE for a thread, as its kernel would send it (send_sig(SIGPIPE, current, 0) in fs/pipe.c).
+    /// SIGPIPE for a thread, as its kernel would send it (send_sig(SIGPIPE, current, 0) in
+    /// fs/pipe.c).
     pub fn broken_pipe(&mut self, host: HostTid) {
         let Some(who) = self.room.guests().who(host) else { return };
         let uid = super::super::proc::owner(host).map_or(0, |(uid, _)| uid);
@@ -168,12 +176,14 @@ impl Tracer {
         };
         let (Some(host), Some(group)) = (host, group) else { return };
         let signal = number(&info, 0);
-        // As its kernel would: one that waits is not queued again. (What home has seen of it before stays its siginfo.)
+        // As its kernel would: one that waits is not queued again. (What home has seen of it before
+        // stays its siginfo.)
         if self.signals.may_wait((pid, tid, signal)) && os::process::is_pending(host.0, tid.is_some(), signal) {
             return;
         }
         let sent = self.signals.ticket(pid, tid, info);
-        // SAFETY: passes a live siginfo of 128 bytes; the number is a tracee's that has not been waited for.
+        // SAFETY: passes a live siginfo of 128 bytes; the number is a tracee's that has not been
+        // waited for.
         let done = unsafe {
             match tid {
                 Some(_) => libc::syscall(libc::SYS_rt_tgsigqueueinfo, group.0, host.0, signal, sent.as_ptr()),
@@ -186,8 +196,8 @@ impl Tracer {
         }
     }
 
-    /// A thread has taken a signal, unless `result` says otherwise: it shall see what that carried at home. (A guest that has unmapped the memory meanwhile
-    /// sees nothing.)
+    /// A thread has taken a signal, unless `result` says otherwise: it shall see what that carried
+    /// at home. (A guest that has unmapped the memory meanwhile sees nothing.)
     pub fn signal_taken(&mut self, host: HostTid, result: i64) {
         let Some(to) = self.signals.takers.remove(&host).filter(|_| result > 0) else { return };
         let Some(who) = self.room.guests().who(host) else { return };
@@ -227,8 +237,9 @@ impl Tracer {
         self.deliver(stopped, signal)
     }
 
-    /// A read, write or open of a file that was interrupted says EINTR (FUSE knows nothing else). The kernel shall decide, as it would at home, whether a
-    /// handler with SA_RESTART follows. `true`: the thread waited at a listener.
+    /// A read, write or open of a file that was interrupted says EINTR (FUSE knows nothing else).
+    /// The kernel shall decide, as it would at home, whether a handler with SA_RESTART follows.
+    /// `true`: the thread waited at a listener.
     pub fn interrupted(&mut self, stopped: &mut Stopped) -> Result<bool, TraceError> {
         const EINTR: i64 = -4;
         const ERESTARTSYS: i64 = -512;
@@ -309,7 +320,8 @@ mod tests {
         for original in [info(15, 0), info(34, SI_QUEUE), info(10, -6)] {
             let mut sent = signals.ticket(7, None, original);
             assert_eq!((number(&sent, 0), number(&sent, AT_CODE)), (number(&original, 0), SI_QUEUE));
-            // What the kernel makes of the sender on the way into the room: PID 0, the overflow user.
+            // What the kernel makes of the sender on the way into the room: PID 0, the overflow
+            // user.
             sent[16..24].copy_from_slice(&(65534u64 << 32).to_le_bytes());
             assert_eq!(signals.redeem(8, &sent), None);
             assert_eq!(signals.redeem(7, &sent), Some(original));

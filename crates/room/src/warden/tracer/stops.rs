@@ -1,6 +1,7 @@
-//! Stops of job control. A body never stops by itself: the room's kernel knows neither its parent nor its group. A thread that takes a signal which stops by
-//! default waits until home's kernel has decided about the deputy; when the deputy is stopped, so is the body, by SIGSTOP. SIGCONT comes from home
-//! like any other signal.
+//! Stops of job control. A body never stops by itself: the room's kernel knows neither its parent
+//! nor its group. A thread that takes a signal which stops by default waits until home's kernel has
+//! decided about the deputy; when the deputy is stopped, so is the body, by SIGSTOP. SIGCONT comes
+//! from home like any other signal.
 
 use super::Tracer;
 use super::dying::tell_fault;
@@ -72,7 +73,8 @@ impl Tracer {
         if pausing.is_empty()
             && let Some(host) = self.room.guests().host(pid)
         {
-            // SAFETY: a thread that this tracer traces and has not waited for: the number is its own.
+            // SAFETY: a thread that this tracer traces and has not waited for: the number is its
+            // own.
             unsafe { libc::kill(host.0, libc::SIGSTOP) };
         }
         resume_all(pausing, libc::SIGSTOP);

@@ -1,7 +1,10 @@
-//! Calls that a room cannot make, and sees only when they are under way: processes that cannot be made there (clone(2) with tables in common, with namespaces, with another
-//! signal at the end), and programs that cannot begin there ([`super::executing`]). Who makes such a call goes home, and makes it there.
+//! Calls that a room cannot make, and sees only when they are under way: processes that cannot be
+//! made there (clone(2) with tables in common, with namespaces, with another signal at the end),
+//! and programs that cannot begin there ([`super::executing`]). Who makes such a call goes home,
+//! and makes it there.
 //!
-//! Its thread is put back to before its call, and held there until the process is asked for. If that cannot go, the call fails.
+//! Its thread is put back to before its call, and held there until the process is asked for. If
+//! that cannot go, the call fails.
 
 use super::Tracer;
 use super::births::skip;
@@ -34,7 +37,7 @@ enum State {
     Failing,
     /// It will stop before its call.
     Asked,
-    /// It has.
+    /// The thread has stopped.
     Held(Stopped),
     /// It is leaving, or was.
     Leaving,
@@ -63,7 +66,8 @@ impl Unmade {
         self.0.retain(|_, wish| wish.pid != pid);
     }
 
-    /// All wishes of a process are in that state from now on, but of calls that have still to fail; the threads that were held.
+    /// All wishes of a process are in that state from now on, but of calls that have still to fail;
+    /// the threads that were held.
     fn change(&mut self, pid: i32, state: impl Fn() -> State) -> Vec<Stopped> {
         let concerned = self.0.values_mut().filter(|wish| wish.pid == pid && !matches!(wish.state, State::Failing));
         let held = concerned.filter_map(|wish| match std::mem::replace(&mut wish.state, state()) {
@@ -80,7 +84,8 @@ fn put_before(registers: &mut user_regs_struct) {
     registers.rip = registers.rip.wrapping_sub(INSTRUCTION_BYTES);
 }
 
-/// What a thread that stands before such a call has to do at home: it makes a process, or begins a program.
+/// What a thread that stands before such a call has to do at home: it makes a process, or begins a
+/// program.
 fn errand(host: HostTid, registers: &user_regs_struct) -> Errand {
     let path = match registers.rax as i64 {
         libc::SYS_execve => executing::path(host, registers.rdi),
@@ -109,7 +114,8 @@ impl Tracer {
         stopped.resume(0)
     }
 
-    /// The call of a thread fails soon; when it has, [`Tracer::fails_no_more`] puts the thread back to before it. False: its process cannot go home.
+    /// The call of a thread fails soon; when it has, [`Tracer::fails_no_more`] puts the thread back
+    /// to before it. False: its process cannot go home.
     pub fn will_fail(&mut self, host: HostTid) -> bool {
         let before = self.unmade.0.remove(&host);
         let stays = before.is_some_and(|wish| matches!(wish.state, State::Stays));

@@ -1,4 +1,5 @@
-//! Leading a clock to where it should be: it never goes back, unless it is so wrong that home's own must have been set.
+//! Leading a clock to where it should be: it never goes back, unless it is so wrong that home's own
+//! must have been set.
 
 /// It gains or loses at most one part in so many.
 const SLEW: i64 = 20;

@@ -1,5 +1,5 @@
-//! The program for those who try, measure and develop tern: labs, benchmarks, long runs, the simulator, and a daemon
-//! whose clocks can be set. Nodes do without it.
+//! The program for those who try, measure and develop tern: labs, benchmarks, long runs, the
+//! simulator, and a daemon whose clocks can be set. Nodes do without it.
 
 mod paced;
 mod sim;
@@ -40,7 +40,7 @@ enum Command {
     },
     /// Print completions for a shell
     Completions {
-        /// The shell
+        /// The shell to print them for
         shell: clap_complete::Shell,
     },
 }

@@ -1,10 +1,10 @@
-//! `tern-lab daemon`: the daemon by other clocks than the machine's, for experiments with short jobs, and for tests of
-//! clocks that differ.
+//! `tern-lab daemon`: the daemon by other clocks than the machine's, for experiments with short
+//! jobs, and for tests of clocks that differ.
 
 use cli::Dirs;
 use tern::daemon::{self, Clocks};
 
-/// `tern-lab daemon`
+/// The arguments of `tern-lab daemon`
 #[derive(Debug, clap::Args)]
 pub struct Paced {
     #[command(flatten)]

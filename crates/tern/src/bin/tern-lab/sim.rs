@@ -27,15 +27,15 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// Run a scenario: a TOML file, or one of table1, fig2, fig3, speeds, speeds-random, usher, arrivals,
-    /// ten-thousand
+    /// Run a scenario: a TOML file, or one of table1, fig2, fig3, speeds, speeds-random, usher,
+    /// arrivals, ten-thousand
     Run(Run),
     /// Run small clusters drawn by seeds, and check what must hold in each
     Seeds {
         /// The first seed
         #[arg(long, default_value_t = 0)]
         first: u64,
-        /// How many
+        /// How many of them
         #[arg(long, default_value_t = 1000)]
         count: u64,
         /// Print what came out of each as JSON
@@ -63,7 +63,7 @@ struct Run {
     /// A number of the policy (see `tern policy show`), instead of the shipped one
     #[arg(long, value_name = "NAME=NUMBER")]
     set: Vec<String>,
-    /// Print JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
     /// Write a plot to this file
