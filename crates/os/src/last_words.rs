@@ -111,7 +111,8 @@ extern "C" fn died(signal: i32, info: *const libc::siginfo_t, _: *const libc::c_
     words.add_number(signal);
     // SAFETY: the kernel gives a whole siginfo; whether it names a sender, its code says.
     let (code, sender) = unsafe { ((*info).si_code, (*info).si_pid()) };
-    if code <= 0 {
+    // One of another PID namespace has no number here.
+    if code <= 0 && sender != 0 {
         words.add(" from process ");
         words.add_number(sender);
         words.add(if code == libc::SI_USER { " (kill)" } else { "" });

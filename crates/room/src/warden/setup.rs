@@ -120,9 +120,9 @@ fn send(uplink: &link::Sender, message: &ToHome) -> Result<(), WardenError> {
 const CLOCK_READINGS: usize = 8;
 /// The most readings of a clock.
 const CLOCK_READINGS_MAX: usize = 40;
-/// as long as the best was later than the link explains by so much, nanoseconds,
+/// A reading is good if it is later than the link explains by no more than this, nanoseconds.
 const LATE_NS: i64 = 2_000_000;
-/// and for so long.
+/// The longest time in which a good reading is waited for, nanoseconds.
 const CLOCK_WITHIN_NS: i64 = 1_000_000_000;
 
 /// Monotonic and boot-time clocks of both ends at one moment. What they are wrong by, a process

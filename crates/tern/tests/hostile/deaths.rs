@@ -93,8 +93,8 @@ fn a_steward_that_dies_is_told_of() {
 fn what_a_steward_dies_of_is_told() {
     let lab = common::lab_of(&common::options(2));
     let said = told(&lab, |lab| send(&children_and_parents(lab, "n1", "__steward").1, libc::SIGABRT));
-    assert_told(&said, "ran on n2, and its steward here has died (it got signal 06)");
-    assert!(log(&lab).contains("has ended (it got signal 06): 3 processes end with it"));
+    assert_told(&said, "ran on n2, and its steward here has died (it got signal 6)");
+    assert!(log(&lab).contains("has ended (it got signal 6): 3 processes end with it"));
 }
 
 #[test]
