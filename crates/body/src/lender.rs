@@ -1,7 +1,7 @@
 //! Post-copy at the source: the memory of the process stays until all of it was sent. Requested
 //! pages are sent first.
 
-use crate::collect::registers;
+use crate::thread_words::registers;
 use crate::error::BodyError;
 use crate::pages::{Run, without_zeros};
 use image::{Area, Content, Thread};

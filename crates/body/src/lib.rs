@@ -33,6 +33,7 @@ mod rare_state;
 mod rebuild;
 mod relayout;
 mod rewind;
+mod thread_words;
 mod timers;
 mod visit;
 mod watches;

@@ -1,11 +1,11 @@
 //! Restoring a process from an image: its memory layout, signals, timers and registers.
 
-use crate::collect::{registers, stack_bytes};
 use crate::error::{BodyError, stays};
 use crate::memories::Window;
 use crate::pages::Run;
 use crate::rare_state;
 use crate::relayout::changes;
+use crate::thread_words::{registers, stack_bytes};
 use image::{Area, Content, Image, Layout, Thread, Vdso};
 use os::areas;
 use os::inject::{Batch, Inside, REGION_BYTES, gate};
