@@ -1,9 +1,9 @@
 //! Post-copy at the source: the memory of the process stays until all of it was sent. Requested
 //! pages are sent first.
 
-use crate::thread_words::registers;
 use crate::error::BodyError;
 use crate::pages::{Run, without_zeros};
+use crate::thread_words::registers;
 use image::{Area, Content, Thread};
 use os::inject::Memory;
 use os::pages::{Own, subtract};

@@ -243,7 +243,7 @@ fn place(
     // The deputy lives on this socket: the timeouts were the daemon's.
     packet::set_timeout(socket, None).map_err(|e| Error::socket("prepare the deputy's socket", e))?;
     let _kept = wish.on.map(|on| reserve::keep_for_program(daemon, caller.pid(), on, wish.force)).transpose()?;
-    let home_devices = daemon.policy.settings().devices == policy::Devices::Home;
+    let home_devices = daemon.policy.settings().shows_home_devices();
     let handed = |steward: &steward::Steward| {
         steward.place(&caller, socket.as_fd(), program.as_fd(), wish.homecoming, home_devices)
     };

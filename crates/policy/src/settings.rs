@@ -31,8 +31,11 @@ pub enum Scope {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Devices {
-    /// The node's own numbers, until the program is moved. This costs nothing.
+    /// Home's numbers if the policy moves programs, for they change in mid-run else, which loses data; the
+    /// node's if not.
     #[default]
+    Auto,
+    /// The node's own numbers, until the program is moved. This costs nothing.
     Node,
     /// The numbers that home has.
     Home,
@@ -104,6 +107,15 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// Whether programs that are placed now see home's numbers of file systems.
+    pub fn shows_home_devices(&self) -> bool {
+        match self.devices {
+            Devices::Auto => self.moves,
+            Devices::Node => false,
+            Devices::Home => true,
+        }
+    }
+
     /// Sets one value.
     ///
     /// # Errors
@@ -132,9 +144,10 @@ impl Settings {
             }
             "devices" => {
                 self.devices = match value {
+                    "auto" => Devices::Auto,
                     "node" => Devices::Node,
                     "home" => Devices::Home,
-                    _ => return Err(range("node or home")),
+                    _ => return Err(range("auto, node or home")),
                 }
             }
             "root-on" => self.root_on = value.parse().map_err(|_| range(RootOn::ALLOWED))?,
@@ -166,6 +179,7 @@ impl Settings {
             Scope::Users => "users",
         };
         let devices = match self.devices {
+            Devices::Auto => "auto",
             Devices::Node => "node",
             Devices::Home => "home",
         };
@@ -184,8 +198,9 @@ impl Settings {
             (
                 "devices",
                 words(devices),
-                words("node, home"),
-                "Whose st_dev programs see that are placed from now on; home: as after a move, 30 to 50 us a stat",
+                words("auto, node, home"),
+                "Whose st_dev programs see that are placed from now on; home: as after a move, 30 to 50 us a stat; \
+                 auto: home if moves=on",
             ),
             (
                 "scope",
@@ -344,6 +359,19 @@ mod tests {
         settings.put(0, false).unwrap();
         settings.set("scope", "started").unwrap();
         assert!(!settings.in_scope(0, false) && settings.scope == Scope::Tern);
+    }
+
+    #[test]
+    fn programs_that_may_be_moved_see_homes_devices() {
+        let mut settings = Settings::default();
+        assert!(!settings.shows_home_devices());
+        settings.set("moves", "on").unwrap();
+        assert!(settings.shows_home_devices());
+        settings.set("devices", "node").unwrap();
+        assert!(!settings.shows_home_devices());
+        settings.set("devices", "home").unwrap();
+        settings.set("moves", "off").unwrap();
+        assert!(settings.shows_home_devices());
     }
 
     #[test]
