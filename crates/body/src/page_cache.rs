@@ -48,7 +48,7 @@ struct CachedProcess {
 
 impl Leftovers {
     /// Creates the cache for this machine; it stays empty on a machine with less than
-    /// [`CORE_LEAST_MILLI`].
+    /// `CORE_LEAST_MILLI`.
     pub fn of_machine() -> Leftovers {
         let is_small = Share::find().cpu_quota_milli().is_some_and(|milli| milli < CORE_LEAST_MILLI);
         Leftovers::new(if is_small { 0 } else { PAGES_MAX })

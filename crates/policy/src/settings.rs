@@ -31,8 +31,8 @@ pub enum Scope {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Devices {
-    /// Home's numbers if the policy moves programs, for they change in mid-run else, which loses data; the
-    /// node's if not.
+    /// Home's numbers if the policy moves programs, for they change in mid-run else, which loses
+    /// data; the node's if not.
     #[default]
     Auto,
     /// The node's own numbers, until the program is moved. This costs nothing.

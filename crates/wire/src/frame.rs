@@ -22,9 +22,9 @@ pub enum Kind {
     Offer = 5,
     /// A part of a process' image: PID (4 bytes), then bytes; parts follow each other.
     Image = 6,
-    /// Pages of a process, as [`crate::cargo`] has them.
+    /// Pages of a process, as [`crate::page_frames`] has them.
     Pages = 7,
-    /// Runs of pages that follow when the process goes on at the other end, as [`crate::cargo`] has
+    /// Runs of pages that follow when the process goes on at the other end, as [`crate::page_frames`] has
     /// them.
     Later = 8,
     /// Pages of a process that goes on at the other end already, likewise.
@@ -35,12 +35,12 @@ pub enum Kind {
     Packed = 11,
     /// Runs of pages that the other end has from an earlier stay of the process, as it said
     /// ([`crate::ToHome::Stocked`]), or in advance ([`Kind::Advance`]), and that are the same
-    /// still; as [`crate::cargo`] has them.
+    /// still; as [`crate::page_frames`] has them.
     Stocked = 12,
     /// Runs of pages that come, and of which nearly all will; likewise.
     Dense = 13,
     /// Pages of a body that runs still (to home), which may be the same when it stops: then it is
-    /// [`Kind::Stocked`] that says so; as [`crate::cargo`] has them.
+    /// [`Kind::Stocked`] that says so; as [`crate::page_frames`] has them.
     Advance = 14,
     /// A process (4 bytes): whoever sends it wants to hear when all that it sent of that before is
     /// in place ([`crate::message::onward::Wanted::InPlace`]). From one room to another.

@@ -1,9 +1,13 @@
 //! The deputies of a room, and what each of their threads is doing. No I/O but packets on their
 //! channels.
 
-use super::channel::{self, Said};
+mod hear;
+
+pub use hear::{HearError, hear};
+
+use super::channel::{self};
 use super::manner::{Announcement, Manner};
-use super::proof::{DeputyProof, ProofError};
+use super::proof::DeputyProof;
 use os::pidfd::PidFd;
 use os::socket;
 use os::stopped::State;
@@ -581,32 +585,6 @@ fn message(words: &str) -> wire::message::Call {
     let data = words.as_bytes().to_vec();
     let args = [2, 0, data.len() as u64, 0, 0, 0];
     wire::message::Call { pointers: 0b10, data, ..wire::message::Call::new(libc::SYS_write, args) }
-}
-
-/// Why nothing more is heard on a channel.
-#[derive(Debug)]
-pub enum HearError {
-    /// The deputy's end is closed.
-    Closed,
-    /// Another process sent the packet, or the packet makes no sense.
-    NotTrusted(ProofError),
-}
-
-/// Takes what a thread of deputy `pid` says now; `None` when there is nothing more.
-pub fn hear(pid: i32, channel: &OwnedFd, buffer: &mut [u8]) -> Result<Option<Said>, HearError> {
-    let nonsense = || HearError::NotTrusted(ProofError::Nonsense { pid, what: "what no deputy says" });
-    let received = match packet::receive_from(channel, buffer, libc::MSG_DONTWAIT) {
-        Ok(received) if received.bytes == 0 => return Err(HearError::Closed),
-        Ok(received) => received,
-        Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => return Ok(None),
-        Err(e) if e.kind() == std::io::ErrorKind::InvalidData => return Err(nonsense()),
-        Err(_) => return Err(HearError::Closed),
-    };
-    let sender = received.sender.map_or(0, |sender| sender.pid);
-    if sender != pid {
-        return Err(HearError::NotTrusted(ProofError::NotSender { pid, sender }));
-    }
-    channel::said(&buffer[..received.bytes]).map(Some).ok_or_else(nonsense)
 }
 
 #[cfg(test)]

@@ -7,10 +7,12 @@
 
 mod advance;
 mod ahead;
+mod awaited;
 mod back;
 mod barred;
 mod called;
 mod course;
+mod descriptor_kind;
 mod early;
 mod edges;
 mod error;
@@ -40,6 +42,7 @@ mod used;
 mod watch;
 mod written;
 
+pub use awaited::Awaited;
 pub use called::{Called, bring_home};
 pub use error::MoveError;
 pub use hand_over::Beyond;
@@ -226,24 +229,6 @@ impl Moves {
         let drains = |all: &mut HashMap<i32, UnderWay>| all.get(&pid).is_some_and(|u| u.drains);
         let all = self.ended.wait_while(self.lock(), drains).unwrap_or_else(PoisonError::into_inner);
         !all.contains_key(&pid)
-    }
-}
-
-/// Somebody waits for the outcome of a move: until this is dropped the steward does not end.
-pub struct Awaited<'a>(&'a Shared);
-
-impl<'a> Awaited<'a> {
-    /// From now on.
-    pub fn begin(room: &'a Shared) -> Awaited<'a> {
-        room.moves.running.fetch_add(1, Ordering::AcqRel);
-        Awaited(room)
-    }
-}
-
-impl Drop for Awaited<'_> {
-    fn drop(&mut self) {
-        self.0.moves.running.fetch_sub(1, Ordering::AcqRel);
-        self.0.poller.wake();
     }
 }
 

@@ -1,7 +1,7 @@
 //! INIT: the negotiation with the room's kernel. Home need not know the result: all that home
 //! depends on exists since Linux 6.1.
 
-use super::Mount;
+use super::mount::Mount;
 use crate::proto::{
     self, InitIn, InitOut, KERNEL_MINOR_VERSION, KERNEL_VERSION, MAX_IO_BYTES, OLDEST_MINOR_VERSION, Request, init,
 };

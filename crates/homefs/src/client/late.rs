@@ -1,6 +1,6 @@
 //! Replies that are not given at once.
 
-use super::Mount;
+use super::mount::Mount;
 use std::sync::Arc;
 
 /// A reply that must wait for something else.

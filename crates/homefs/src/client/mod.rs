@@ -10,6 +10,7 @@ mod idle;
 mod init;
 mod late;
 mod local;
+mod mount;
 mod order;
 mod peek;
 mod readers;
@@ -24,12 +25,13 @@ use crate::proto::{
 };
 use idle::{Files, Opening, Release};
 use local::Locals;
+use mount::Mount;
 use order::{Blocks, Locked, NameAction, ReplyOrder};
-use readers::{READERS, Readers};
-use std::collections::{HashMap, VecDeque};
+use readers::READERS;
+use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use zerocopy::FromBytes;
@@ -124,14 +126,6 @@ pub struct Client {
     queued: Condvar,
     locals: Option<Locals>,
     files: Mutex<Files>,
-}
-
-struct Mount {
-    device: OwnedFd,
-    /// The requests under way, by their `unique`.
-    under_way: Mutex<HashMap<u64, UnderWay>>,
-    epoch: AtomicBool,
-    readers: Readers,
 }
 
 /// What the reply to a request needs to know about it.
@@ -538,73 +532,6 @@ impl Client {
 fn cached_handle(reply: &[u8]) -> Option<u64> {
     let (open, _) = OpenOut::read_from_prefix(reply.get(OUT_HEADER_BYTES..)?).ok()?;
     (open.open_flags == fopen::KEEP_CACHE | fopen::NOFLUSH).then_some(open.fh)
-}
-
-impl Mount {
-    fn new(device: OwnedFd) -> Mount {
-        Mount { device, under_way: Mutex::default(), epoch: AtomicBool::new(false), readers: Readers::default() }
-    }
-
-    fn write(&self, bytes: &[u8]) {
-        self.give(bytes);
-    }
-
-    /// Fails a request that could not be served: the requester waits where no signal ends the wait.
-    fn fail(&self, bytes: &[u8]) {
-        if let Ok(request) = Request::parse(bytes)
-            && !request.opcode.is_some_and(Opcode::is_one_way)
-        {
-            lock(&self.under_way).remove(&request.header.unique);
-            self.write(&proto::status(request.header.unique, libc::EIO));
-        }
-    }
-
-    /// Writes bytes to the kernel. Returns whether the kernel has taken them.
-    fn give(&self, bytes: &[u8]) -> bool {
-        // ENOENT: the requester was killed meanwhile, or the kernel does not know the node of a
-        // notification.
-        match rustix::io::write(self.device.as_fd(), bytes) {
-            Ok(_) => return true,
-            Err(rustix::io::Errno::NOENT | rustix::io::Errno::NODEV | rustix::io::Errno::PERM) => {}
-            Err(errno) => tracing::warn!(%errno, bytes = bytes.len(), "the kernel refused a reply or notification"),
-        }
-        false
-    }
-
-    /// Waits until the kernel has processed all replies to lookups and listings in this directory
-    /// that it has received.
-    fn let_settle(&self, directory: u64) {
-        if directory != 0 {
-            // No file has this name, but looking for it takes the directory's lock.
-            self.write(&proto::notify_inval_entry(directory, b"/", 0));
-        }
-    }
-
-    fn apply(&self, invalidation: &Invalidation, turn: NameAction) {
-        let node = invalidation.node;
-        match &invalidation.what {
-            What::Attr { within } => {
-                self.let_settle(*within);
-                self.write(&proto::notify_inval_attr(node));
-            }
-            What::Content { within } => {
-                self.let_settle(*within);
-                self.write(&proto::notify_inval_content(node));
-            }
-            What::Entry(name) => {
-                // Without EXPIRE_ONLY: a revalidation that has its reply but has not processed it
-                // would make the name valid again.
-                if turn != NameAction::Keep {
-                    self.write(&proto::notify_inval_entry(node, name, 0));
-                }
-                // A name that the kernel does not know would leave the cached listing and times of
-                // the directory alone, so they are forgotten separately.
-                self.write(&proto::notify_inval_content(node));
-            }
-            What::AllNames if self.epoch.load(Ordering::Relaxed) => self.write(&proto::notify_inc_epoch()),
-            What::AllNames => tracing::error!("this kernel cannot forget all names at once (Linux 6.16 can)"),
-        }
-    }
 }
 
 /// Tells whether the request is about locks. A lock may have become free by a close that the kernel

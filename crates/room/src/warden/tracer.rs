@@ -4,6 +4,7 @@
 mod arriving;
 mod births;
 mod bodies;
+mod capture;
 mod contain;
 mod cpu_times;
 mod deadlines;

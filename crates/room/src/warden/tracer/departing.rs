@@ -3,26 +3,20 @@
 //! elsewhere.
 
 use super::Tracer;
-use super::births;
 use super::bodies::Phase;
+use super::capture::take_apart;
 use super::memory_group::Together;
 use super::onward::Onward;
 use super::passing::Passing;
 use super::sending::{lend, send};
 use super::sharing::Asked;
-use super::written_back::write_back;
-use crate::warden::calls::kept_fd_calls;
-use crate::warden::cpu_times;
-use crate::warden::describe_guest::{self, Described, Leaving, Looked};
-use crate::warden::foreign_vdso;
-use crate::warden::guests::ToBeTraced;
+use crate::warden::describe_guest::{self, Looked};
 use crate::warden::relatives;
-use crate::warden::shared::{Interrupted, Shared};
+use crate::warden::shared::Interrupted;
 use crate::warden::sharers::{Sought, refusal};
-use body::{BodyError, Collected, Headstart, Known, Lender, Slept};
+use body::{BodyError, Collected, Headstart, Lender, Slept};
 use image::Image;
 use link::Bulk;
-use os::areas::Shown;
 use os::awake::Awake;
 use os::inject::Memory;
 use os::ptrace::{self, HostTid, Stopped, TraceError};
@@ -75,7 +69,7 @@ pub struct Going {
     /// and who they are, when all of them stand still.
     pub relatives: Vec<i32>,
     /// Its memory areas before it was stopped.
-    looked: Option<Looked>,
+    pub looked: Option<Looked>,
     /// If it has so many bytes of its own, pages may follow when it goes on at home.
     pub follow_bytes: u64,
     /// How its pages go.
@@ -83,7 +77,7 @@ pub struct Going {
     /// It goes to another room.
     pub onward: Option<Onward>,
     /// It goes home, where this is in place.
-    ahead: Headstart,
+    pub ahead: Headstart,
     /// A thread that will send it.
     sender: Option<Standby>,
     /// While it stands still.
@@ -520,89 +514,5 @@ fn go_on(threads: Vec<Stopped>, slept: &Slept) {
             Ok(()) | Err(BodyError::Gone) => {}
             Err(e) => tracing::error!("a thread that was to leave cannot go on: {e}"),
         }
-    }
-}
-
-type Failed = (BodyError, Vec<Stopped>);
-
-fn take_apart(
-    room: &Shared,
-    pid: i32,
-    host: HostTid,
-    mut threads: Vec<Stopped>,
-    going: &Going,
-) -> Result<(Image, Vec<Shown>, Collected), Failed> {
-    let leaving = Leaving { family: &going.relatives, goes_home: going.onward.is_none() };
-    let described = write_back(host, &mut threads, &going.slept)
-        .and_then(|()| describe_guest::describe(room, pid, host, going.looked.as_ref(), leaving));
-    let described = match described {
-        Ok(described) => described,
-        Err(e) => return Err((e, threads)),
-    };
-    let Described { image, memories, mut areas, status } = described;
-    for descriptor in image.descriptors.iter().filter(|d| matches!(d.opened, image::Opened::Home(_))) {
-        if let Some(standin) = room.standin_of(host, descriptor.fd) {
-            kept_fd_calls::align(room, host, descriptor.fd, standin);
-        }
-    }
-    let can_leave = || {
-        os::fault::at("collect there")?;
-        let unclaimed = room.guests().get(pid).is_some_and(|g| g.unclaimed.values().any(|kept| !kept.is_empty()));
-        if unclaimed {
-            let why = "a connection that it has accepted, and was interrupted in taking, waits for it there: try again";
-            return Err(BodyError::Stays(why.into()));
-        }
-        // Nobody elsewhere would know.
-        if room.guests().get(pid).is_some_and(|guest| guest.traced != ToBeTraced::No) {
-            return Err(BodyError::Fleeting("it is about to be traced by its parent".into()));
-        }
-        births::are_all(&status, &threads)
-    };
-    if let Err(e) = can_leave() {
-        return Err((e, threads));
-    }
-    // Each call that the guests' filter has stopped takes as long as all others together. Who is
-    // gone shows next.
-    for thread in &mut threads {
-        let _ = thread.suspend_filters();
-    }
-    let copy = room.guests().get(pid).and_then(|guest| guest.vdso);
-    if let (Some(copy), Some(strange)) = (copy, room.strange.get()) {
-        foreign_vdso::as_at_home(&mut areas, room.guests().get(pid));
-        if let Err(e) = strange.leave(&mut threads, host, copy) {
-            return Err((e, threads));
-        }
-    }
-    let tids: HashMap<i32, i32> =
-        room.guests().threads_of(pid).into_iter().map(|(host, who)| (host.0, who.tid)).collect();
-    // Home can get ready meanwhile.
-    let noticed = room.standins.noticed();
-    room.tell(&ToHome::Standing { pid, tids: tids.values().copied().collect(), noticed });
-    let at_home = |host| tids.get(&host).copied().map_or_else(|| Ok(os::process::inner_tid(host)?), Ok);
-    let ahead = going.onward.as_ref().map_or(&going.ahead, |onward| &onward.ahead);
-    let known = Known { areas: &areas, ignored: status.ignored, slept: &going.slept, witness: None };
-    let mut collected = body::collect(host.0, threads, known, at_home, || ahead.begin(&image.areas))?;
-    let mut image = image;
-    if going.onward.is_some() {
-        describe_guest::add_executable(&mut image, host);
-    }
-    let named = std::mem::replace(&mut image.process, collected.process.clone());
-    (image.process.umask, image.process.cwd, image.process.exe) = (named.umask, named.cwd, named.exe);
-    image.process.vdso = named.vdso;
-    if !named.guards.is_empty() {
-        match body::guards(host.0, &image.areas) {
-            Ok(guards) => image.process.guards = guards,
-            Err(e) => return Err((e, collected.give_back().unwrap_or_default())),
-        }
-    }
-    image.threads.clone_from(&collected.threads);
-    // Who may run wherever this node lets its guests has chosen nothing.
-    let own = os::processor::own();
-    image.threads.iter_mut().filter(|t| t.processors == own).for_each(|t| t.processors = None);
-    cpu_times::complete(room, &mut image);
-    body::fire_again(&mut image);
-    match collected.find_told(&mut image) {
-        Ok(()) => Ok((image, memories, collected)),
-        Err(e) => Err((e, collected.give_back().unwrap_or_default())),
     }
 }
