@@ -24,8 +24,8 @@ pub enum Kind {
     Image = 6,
     /// Pages of a process, as [`crate::page_frames`] has them.
     Pages = 7,
-    /// Runs of pages that follow when the process goes on at the other end, as [`crate::page_frames`] has
-    /// them.
+    /// Runs of pages that follow when the process goes on at the other end, as
+    /// [`crate::page_frames`] has them.
     Later = 8,
     /// Pages of a process that goes on at the other end already, likewise.
     Pushed = 9,
