@@ -421,7 +421,7 @@ pub fn first_thread(start: &'static Start) -> ! {
     unsafe {
         let thread = prepare(start.thread_area, start.channel_fd, start);
         sys::call(sys::ARCH_PRCTL, [ARCH_SET_FS, thread as u64, 0, 0, 0, 0]);
-        signals::catch_all(start.ignored, 0);
+        signals::catch_but(start.ignored, 0);
         ready(start).store(1, Ordering::Release);
         signals::mask(0);
         (*thread).say_ready();

@@ -72,11 +72,17 @@ const FELT: u64 = 1 << 12 | 1 << 16 | 0b111 << 19;
 /// home. What the program ignores and does not block its room throws away; of what it blocks, too,
 /// nobody here knows (sig_ignored in kernel/signal.c).
 pub fn catch_all(ignored: u64, child_flags: u64) {
+    catch_but(ignored & FELT, child_flags);
+}
+
+/// Catches all that can be caught but these, which it ignores: until its steward has read from the
+/// kernel what the program ignores, that must be there to be read.
+pub fn catch_but(ignored: u64, child_flags: u64) {
     for signal in 1..=64 {
         if signal == SIGKILL || signal == SIGSTOP {
             continue;
         }
-        let ignore = signal != CANCEL_SIGNAL && ignored & FELT & (1 << (signal - 1)) != 0;
+        let ignore = signal != CANCEL_SIGNAL && ignored & (1 << (signal - 1)) != 0;
         let handler = if ignore { SIG_IGN } else { handler as *const () as u64 };
         let more = if signal == SIGCHLD { child_flags } else { 0 };
         set(signal, &Action { handler, flags: SA_SIGINFO | SA_RESTORER | more, restorer: restorer as *const () as u64, mask: !0 });

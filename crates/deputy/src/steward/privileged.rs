@@ -311,6 +311,8 @@ impl Privileged {
                 let home_devices = deputy.manner.sees_home_devices();
                 let place = wire::message::Place { blocked: deputy.blocked, home_devices, ..place };
                 deputy.phase = Phase::Placing;
+                // What the program ignores is known now, and the room throws it away.
+                deputy.give_any(Job::new(channel::order(abi::OP_IGNORE, [place.ignored, 0], &[]), Purpose::Nothing));
                 deputy.credentials = place.credentials.clone();
                 for descriptor in &place.descriptors {
                     deputy.standins.entry(descriptor.standin).or_default().push(descriptor.fd);

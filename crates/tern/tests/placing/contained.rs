@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use lab::Lab;
 
-use crate::{lab, wait_for};
+use crate::{lab_with_faults as lab, wait_for};
 
 /// Answers each line with what is in its file after it has added the line, by way of a child and a
 /// pipe.

@@ -8,12 +8,7 @@ use std::time::Duration;
 
 use lab::Lab;
 
-use crate::{common, wait_for};
-
-/// A lab that runs the tern that was built with the tests: the optimised one has no faults.
-fn lab(nodes: u32) -> Lab {
-    Lab::up(env!("CARGO_BIN_EXE_tern"), &common::options(nodes)).unwrap()
-}
+use crate::{lab_with_faults as lab, wait_for};
 
 /// Users that begin programs at once; each has a room of its own on each node.
 const USERS: u32 = 8;

@@ -30,6 +30,12 @@ pub(crate) fn lab(nodes: u32) -> Lab {
     common::lab_of(&common::options(nodes))
 }
 
+/// A lab that runs the tern that was built with the tests: the optimised one has no faults.
+#[cfg(feature = "faults")]
+pub(crate) fn lab_with_faults(nodes: u32) -> Lab {
+    Lab::up(env!("CARGO_BIN_EXE_tern"), &common::options(nodes)).unwrap()
+}
+
 /// What hangs fails.
 const LIMITED: [&str; 4] = ["timeout", "--foreground", "--signal=KILL", "120"];
 
