@@ -3,7 +3,7 @@
 
 use crate::serve::Thread;
 use crate::sys;
-use abi::{CANCEL_SIGNAL, Reply, SIGNAL};
+use abi::{CANCEL_SIGNAL, FELT_IF_IGNORED, Reply, SIGNAL};
 use core::arch::naked_asm;
 use core::sync::atomic::Ordering;
 
@@ -65,14 +65,11 @@ fn set(signal: i32, action: &Action) {
     unsafe { sys::call(sys::RT_SIGACTION, [signal as u64, action as *const Action as u64, 0, 8, 0, 0]) };
 }
 
-/// Those whose being ignored does something at home: SIGPIPE, SIGCHLD, SIGTSTP, SIGTTIN, SIGTTOU.
-const FELT: u64 = 1 << 12 | 1 << 16 | 0b111 << 19;
-
 /// Catches all that can be caught, but ignores those of `ignored` whose being ignored is felt at
 /// home. What the program ignores and does not block its room throws away; of what it blocks, too,
 /// nobody here knows (sig_ignored in kernel/signal.c).
 pub fn catch_all(ignored: u64, child_flags: u64) {
-    catch_but(ignored & FELT, child_flags);
+    catch_but(ignored & FELT_IF_IGNORED, child_flags);
 }
 
 /// Catches all that can be caught but these, which it ignores: until its steward has read from the

@@ -38,6 +38,9 @@ pub const OP_TAKE: u32 = 9;
 /// Ignore exactly the signals of `args[0]` (bit n-1 for signal n), catch the others; `args[1]`:
 /// flags of SIGCHLD's action.
 pub const OP_IGNORE: u32 = 8;
+/// Signals whose being ignored does something at home: SIGPIPE, SIGCHLD, SIGTSTP, SIGTTIN, SIGTTOU
+/// (bit n-1 for signal n). A deputy catches all others, also if its program ignores them.
+pub const FELT_IF_IGNORED: u64 = 1 << 12 | 1 << 16 | 0b111 << 19;
 /// Do what signal `args[0]` (SIGTSTP, SIGTTIN, SIGTTOU) does by default: the home's kernel stops
 /// the process, or does not if its group is orphaned. Nothing is done if the process was continued
 /// meanwhile: `args[1]` is how many SIGCONTs it has told of. Replies when the process goes on.
@@ -122,7 +125,7 @@ pub struct Start {
     pub channel_fd: i32,
     /// The program's file, to be shown as /proc/PID/exe; -1 if none.
     pub exe_fd: i32,
-    /// Signals that are ignored and stay so (bit n-1 for signal n).
+    /// Signals that are ignored until [`OP_IGNORE`] says others (bit n-1 for signal n).
     pub ignored: u64,
     /// Not zero: what is mapped beside the region stays, for the body still fetches its pages; the
     /// steward has it unmapped.

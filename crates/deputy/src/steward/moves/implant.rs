@@ -225,7 +225,7 @@ fn write(
         thread_area: region.area(0),
         channel_fd: channels.first().copied().unwrap_or(-1),
         exe_fd: -1,
-        ignored,
+        ignored: ignored & abi::FELT_IF_IGNORED,
         keeps: keeps.into(),
         comm,
         continued: AtomicU32::new(0),
