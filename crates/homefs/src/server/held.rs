@@ -24,6 +24,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
@@ -164,7 +165,8 @@ impl Server {
         let held = Held { path, node: Arc::downgrade(&open.node), waiting: Vec::new() };
         lock(&self.held.files).insert(file, held);
         // Who has opened it before waited for nothing.
-        let is_alone = sys::has_one_opener(open.file.as_fd());
+        let ours = self.handles.written(file.device, file.inode).len();
+        let is_alone = sys::has_one_opener(open.file.as_fd()) || (ours > 1 && !is_open_elsewhere(file, self.own_pid));
         if !is_alone {
             self.held.let_go(file);
         }
@@ -226,6 +228,30 @@ impl Server {
             }
         }
     }
+}
+
+/// Whether a process of home's besides this one has the file open, or mapped. The kernel counts
+/// openers only: it cannot tell several open files of the room's from others'.
+fn is_open_elsewhere(file: FileId, own_pid: i32) -> bool {
+    let pids = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut others =
+        pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()).filter(|pid| *pid != own_pid);
+    others.any(|pid| has_open(pid, file) || has_mapped(pid, file))
+}
+
+fn has_open(pid: i32, file: FileId) -> bool {
+    let mut descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    descriptors.any(|entry| {
+        let stat = std::fs::metadata(entry.path());
+        stat.is_ok_and(|stat| FileId { device: stat.dev(), inode: stat.ino() } == file)
+    })
+}
+
+fn has_mapped(pid: i32, file: FileId) -> bool {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let (major, minor) = (rustix::fs::major(file.device), rustix::fs::minor(file.device));
+    let shown = format!(" {major:02x}:{minor:02x} {} ", file.inode);
+    maps.lines().any(|line| line.contains(&shown))
 }
 
 /// Waits until there is an event, for a while, or something comes on `stop`; true in the latter

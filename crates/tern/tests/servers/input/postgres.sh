@@ -9,4 +9,4 @@ $BIN/createdb $at bench; $BIN/pgbench $at -i -s 1 -q bench > /dev/null 2>&1; ech
 $BIN/pgbench $at -c 4 -j 2 -t 50 bench 2> /dev/null | grep -E 'processed|failed'
 $BIN/psql $at -At bench -c 'select count(*) from pgbench_history; select sum(abalance) = (select sum(tbalance) from pgbench_tellers) from pgbench_accounts'
 $AS $RUN $BIN/pgbench -h $D -p $PORT -U me -S -c 2 -t 50 bench 2> /dev/null | grep -E 'processed|failed'
-kill -INT $server; wait $server; echo ended $?; grep -cE 'PANIC|ERROR' log; grep -c 'database system is shut down' log; rm -rf $D/data
+kill -INT $server; wait $server; echo ended $?; grep -E 'PANIC|ERROR' log; grep -c 'database system is shut down' log; rm -rf $D/data
