@@ -1,5 +1,5 @@
-//! What a deputy runs: it unmaps everything but itself, says that it is ready, and then runs the
-//! calls that its steward sends.
+//! The program of a deputy. The blob unmaps everything but itself, tells the steward that it is
+//! ready, and then runs the calls that the steward sends.
 //!
 //! Freestanding: no libc, no statics that are written, no relocations. Each thread has an area
 //! (stack, then a buffer); its control block is at the top of the stack and found through the FS

@@ -65,15 +65,16 @@ fn set(signal: i32, action: &Action) {
     unsafe { sys::call(sys::RT_SIGACTION, [signal as u64, action as *const Action as u64, 0, 8, 0, 0]) };
 }
 
-/// Catches all that can be caught, but ignores those of `ignored` whose being ignored is felt at
-/// home. What the program ignores and does not block its room throws away; of what it blocks, too,
-/// nobody here knows (sig_ignored in kernel/signal.c).
+/// Catches all signals that can be caught, but ignores those of `ignored` whose being ignored is
+/// felt at home. The room throws away all other signals that the program ignores and does not
+/// block. A deputy cannot do so: it does not know which signals its program blocks, and the kernel
+/// keeps those (sig_ignored in kernel/signal.c).
 pub fn catch_all(ignored: u64, child_flags: u64) {
     catch_but(ignored & FELT_IF_IGNORED, child_flags);
 }
 
-/// Catches all that can be caught but these, which it ignores: until its steward has read from the
-/// kernel what the program ignores, that must be there to be read.
+/// Catches all signals that can be caught, and ignores these. The steward reads from the kernel which
+/// signals a new program ignores, so the deputy ignores them until then.
 pub fn catch_but(ignored: u64, child_flags: u64) {
     for signal in 1..=64 {
         if signal == SIGKILL || signal == SIGSTOP {

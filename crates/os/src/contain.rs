@@ -36,6 +36,18 @@ pub fn on_account_of(pid: i32) {
     ACCOUNT.set(Some(pid));
 }
 
+/// Runs `work` on account of process `pid`, if that is known. See the module for what the caller
+/// owes.
+///
+/// # Errors
+/// The work panicked.
+pub fn contained_for<T>(pid: Option<i32>, work: impl FnOnce() -> T) -> Result<T, Failure> {
+    contained(|| {
+        pid.into_iter().for_each(on_account_of);
+        work()
+    })
+}
+
 /// Runs `work` for nobody in particular yet. See the module for what the caller owes.
 ///
 /// # Errors

@@ -7,7 +7,7 @@ use super::closing;
 use super::deputy_watchdog;
 use super::orders::Order;
 use super::shared::Shared;
-use os::contain::{Failure, contained, on_account_of};
+use os::contain::{Failure, contained_for};
 use wire::ToRoom;
 use wire::message::CallId;
 
@@ -15,11 +15,7 @@ impl Shared {
     /// Does `work`, on account of process `pid` if that is known. If it panics, that guest is ended
     /// (by the poller's thread, which has the rights for it), or the room where no guest is known.
     pub fn contain<T>(&self, pid: Option<i32>, work: impl FnOnce() -> T) -> Option<T> {
-        let account = || {
-            pid.into_iter().for_each(on_account_of);
-            work()
-        };
-        contained(account).inspect_err(|failure| self.failed(failure)).ok()
+        contained_for(pid, work).inspect_err(|failure| self.failed(failure)).ok()
     }
 
     /// The steward has failed.

@@ -220,12 +220,12 @@ pub fn apply(room: &Shared, id: CallId, result: i64, out: &[u8]) -> Option<i64> 
         },
         After::Ipc(then) => return sysv::follow(room, (id, host), then, (result, out)),
         After::Received(incoming) => match Received::of(&incoming, result, out) {
-            Some(received) => return look(room, id, (host, waiting), received),
+            Some(received) => return look(room, id, host, waiting, received),
             None => incoming.deliver(room, host, waiting.as_ref(), result, out),
         },
         After::Looking(mut received) => {
             received.hear(result, out);
-            return look(room, id, (host, waiting), *received);
+            return look(room, id, host, waiting, *received);
         }
         After::Sent(mut outgoing) => {
             let who = outgoing.who;
@@ -253,7 +253,7 @@ pub fn apply(room: &Shared, id: CallId, result: i64, out: &[u8]) -> Option<i64> 
 
 /// Asks home about a descriptor that came; when all are known, or the caller was interrupted, the
 /// message is given.
-fn look(room: &Shared, id: CallId, (host, waiting): (HostTid, Option<Waiting>), received: Received) -> Option<i64> {
+fn look(room: &Shared, id: CallId, host: HostTid, waiting: Option<Waiting>, received: Received) -> Option<i64> {
     if let Some(call) = received.ask()
         && go_on(room, id, received.who(), call, received.clone().then()).is_ok()
     {

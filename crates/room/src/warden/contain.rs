@@ -5,7 +5,7 @@
 use super::guests::Who;
 use super::shared::{Pending, Shared};
 use super::tracer::Order;
-use os::contain::{Failure, contained, on_account_of};
+use os::contain::{Failure, contained_for};
 use os::ptrace::HostTid;
 use wire::ToHome;
 use wire::message::CallId;
@@ -14,11 +14,7 @@ impl Shared {
     /// Does `work`, on account of process `pid` if that is known. If it panics, that guest is
     /// ended, or the room where no guest is known.
     pub fn contain<T>(&self, pid: Option<i32>, work: impl FnOnce() -> T) -> Option<T> {
-        let account = || {
-            pid.into_iter().for_each(on_account_of);
-            work()
-        };
-        contained(account).inspect_err(|failure| self.failed(failure)).ok()
+        contained_for(pid, work).inspect_err(|failure| self.failed(failure)).ok()
     }
 
     /// Ends the guest on whose account this warden has failed.
