@@ -73,8 +73,8 @@ pub fn catch_all(ignored: u64, child_flags: u64) {
     catch_but(ignored & FELT_IF_IGNORED, child_flags);
 }
 
-/// Catches all signals that can be caught, and ignores these. The steward reads from the kernel which
-/// signals a new program ignores, so the deputy ignores them until then.
+/// Catches all signals that can be caught, and ignores these. The steward reads from the kernel
+/// which signals a new program ignores, so the deputy ignores them until then.
 pub fn catch_but(ignored: u64, child_flags: u64) {
     for signal in 1..=64 {
         if signal == SIGKILL || signal == SIGSTOP {
