@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| deputy::fuzz::home_warden(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| home::fuzz::home_warden(input));

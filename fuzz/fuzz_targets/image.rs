@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| body::fuzz::image(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| checkpoint::fuzz::image(input));

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| deputy::fuzz::steward_deputy(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| home::fuzz::steward_deputy(input));

@@ -143,7 +143,7 @@ fn change<'a>(file: &'a str, workspace: &Workspace) -> Change<'a> {
         }
         ["crates", name, ..] => Change::Crates(vec![name]),
         ["xtask", ..] => Change::Crates(vec!["xtask"]),
-        ["blobs", ..] => Change::Crates(vec!["deputy"]),
+        ["blobs", ..] => Change::Crates(vec!["home"]),
         ["guests", "attacks", ..] => Change::Program("hostile"),
         ["guests", ..] => Change::Program("guests"),
         ["scenarios" | "dist", ..] => Change::Crates(vec![WHOLE]),

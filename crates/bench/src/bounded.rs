@@ -6,7 +6,7 @@ use crate::soak::{KnownProgram, known_programs, start};
 use crate::stats::{percentile, sorted};
 use crate::{Error, On};
 use clap::Args as ClapArgs;
-use ctl::moves::Leg;
+use control_protocol::moves::Leg;
 use gossip::Draw;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -171,7 +171,7 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ctl::moves::Phase;
+    use control_protocol::moves::Phase;
 
     #[test]
     fn misses_say_what_took_long() {

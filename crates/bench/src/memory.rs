@@ -6,7 +6,7 @@ use crate::heap::{self, Heap};
 use crate::victim::{MINIMAL, Shape, Victim, compile};
 use crate::{Error, On, stats::percentile, stats::sorted};
 use clap::Args as ClapArgs;
-use ctl::moves::Leg;
+use control_protocol::moves::Leg;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::fs::File;

@@ -5,7 +5,7 @@ use crate::stats::{percentile, sorted};
 use crate::stream::{self, Streams};
 use crate::victim::{MINIMAL, Shape, Victim, compile};
 use crate::{Error, MoveArgs};
-use ctl::moves::Leg;
+use control_protocol::moves::Leg;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::Path;

@@ -8,7 +8,7 @@ use crate::remote::{Links, Node, Pair, Source, end, nodes, place, sink, together
 use crate::stats::sorted;
 use crate::{Error, checkpoint, victim};
 use clap::Args as ClapArgs;
-use ctl::moves::parse_buffer;
+use control_protocol::moves::parse_buffer;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::path::PathBuf;

@@ -7,7 +7,7 @@ use crate::stats::median_and_least;
 use crate::victim::{MINIMAL, Shape, Victim, compile};
 use crate::{Error, On};
 use clap::Args as ClapArgs;
-use ctl::moves::Leg;
+use control_protocol::moves::Leg;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::Path;

@@ -4,13 +4,13 @@
 use crate::Error;
 use identity::{Identity, NodeName};
 use link::LinkError;
+use room_protocol::Kind;
 use rustix::event::{PollFd, PollFlags};
 use serde::Serialize;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::time::Instant;
-use wire::Kind;
 
 /// The rates of streams over a link.
 #[derive(Debug, Serialize)]

@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::run::tern;
-use ctl::moves::Leg;
+use control_protocol::moves::Leg;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};

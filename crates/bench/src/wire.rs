@@ -1,6 +1,6 @@
 //! The traffic between home and room, as the stewards count it.
 
-use ctl::steward::{FromSteward, ToSteward};
+use control_protocol::steward::{FromSteward, ToSteward};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -64,7 +64,7 @@ pub fn close_rooms(run_dir: &Path, host: &str) {
 }
 
 fn sockets(run_dir: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(ctl::paths::rooms_dir(run_dir)).into_iter().flatten().flatten();
+    let entries = std::fs::read_dir(control_protocol::paths::rooms_dir(run_dir)).into_iter().flatten().flatten();
     entries.map(|e| e.path()).filter(|p| p.extension().is_some_and(|x| x == "steward")).collect()
 }
 

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal as _};
 use std::net::SocketAddr;
 
-use ctl::address::{Own, Reach};
+use control_protocol::address::{Own, Reach};
 
 use crate::Error;
 
@@ -13,7 +13,7 @@ use crate::Error;
 /// There is no single address, and nobody can be asked.
 pub(crate) fn find(reach: &Reach) -> Result<(SocketAddr, bool), Error> {
     match reach {
-        Reach::Plain(ip) => Ok(((*ip, ctl::paths::PORT).into(), false)),
+        Reach::Plain(ip) => Ok(((*ip, control_protocol::paths::PORT).into(), false)),
         Reach::Several(all) if io::stdin().is_terminal() && io::stderr().is_terminal() => {
             ask(all, io::stdin().lock()).map(|address| (address, true))
         }
@@ -48,7 +48,8 @@ fn ask(all: &[Own], mut input: impl io::BufRead) -> Result<SocketAddr, Error> {
 }
 
 fn chosen(all: &[Own], answer: &str) -> Option<SocketAddr> {
-    let of_number = |number: usize| all.get(number.checked_sub(1)?).map(|own| (own.ip, ctl::paths::PORT).into());
+    let of_number =
+        |number: usize| all.get(number.checked_sub(1)?).map(|own| (own.ip, control_protocol::paths::PORT).into());
     match answer {
         "" => of_number(1),
         text => text.parse().ok().map_or_else(|| crate::args::address(text).ok(), of_number),
@@ -64,12 +65,12 @@ mod tests {
         let own = |ip: [u8; 4], interface: &str| Own { ip: ip.into(), interface: interface.into(), is_virtual: false };
         let all = [own([10, 0, 0, 5], "eth0"), own([192, 168, 1, 7], "wlan0")];
         let plain = find(&Reach::Plain([10, 0, 0, 5].into())).unwrap();
-        assert_eq!(plain, (([10, 0, 0, 5], ctl::paths::PORT).into(), false));
+        assert_eq!(plain, (([10, 0, 0, 5], control_protocol::paths::PORT).into(), false));
         let nowhere = find(&Reach::Nowhere).unwrap_err();
         assert!(nowhere.to_string().contains("no address that others can reach"));
         assert!(refused("x").hint().unwrap().contains("--addr ADDR"));
         assert_eq!(listed(&all), "10.0.0.5 (eth0), 192.168.1.7 (wlan0)");
-        let port = ctl::paths::PORT;
+        let port = control_protocol::paths::PORT;
         assert_eq!(ask(&all, &b"\n"[..]).unwrap(), ([10, 0, 0, 5], port).into());
         assert_eq!(ask(&all, &b"2\n"[..]).unwrap(), ([192, 168, 1, 7], port).into());
         assert_eq!(ask(&all, &b"10.1.1.1:99\n"[..]).unwrap(), ([10, 1, 1, 1], 99).into());

@@ -6,17 +6,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use ctl::guests::Whom;
+use control_protocol::guests::Whom;
 use identity::NodeName;
 
 /// The directories of a node.
 #[derive(Clone, Debug, Args)]
 pub struct Dirs {
     /// Directory with the identity of this node
-    #[arg(long, global = true, env = ctl::paths::STATE_ENV, default_value = identity::DEFAULT_DIR, value_name = "DIR")]
+    #[arg(long, global = true, env = control_protocol::paths::STATE_ENV, default_value = identity::DEFAULT_DIR, value_name = "DIR")]
     pub state: PathBuf,
     /// Directory of sockets and logs
-    #[arg(long, global = true, env = ctl::paths::RUN_ENV, default_value = ctl::paths::RUN_DIR, value_name = "DIR")]
+    #[arg(long, global = true, env = control_protocol::paths::RUN_ENV, default_value = control_protocol::paths::RUN_DIR, value_name = "DIR")]
     pub run_dir: PathBuf,
     /// Time after which the tool gives up on a silent ternd, such as 500ms or 60s (a move reports
     /// its progress each second)
@@ -300,7 +300,7 @@ pub struct Run {
 /// The text is none of these.
 pub fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse::<SocketAddr>()
-        .or_else(|_| text.parse().map(|ip| SocketAddr::new(ip, ctl::paths::PORT)))
+        .or_else(|_| text.parse().map(|ip| SocketAddr::new(ip, control_protocol::paths::PORT)))
         .map_err(|_| "an IP address, or ADDR:PORT, is expected".into())
 }
 
@@ -345,7 +345,7 @@ pub struct MoveArgs {
     pub rate: Option<u64>,
     /// Bytes of memory that are sent at once, from 1k to 1M (powers of 1024); the default is what
     /// the link takes in 10 ms, from 32k to 512k
-    #[arg(long, value_parser = ctl::moves::parse_buffer)]
+    #[arg(long, value_parser = control_protocol::moves::parse_buffer)]
     pub buffer: Option<u64>,
     /// Report progress each second even if standard error is no terminal: one JSON object a line
     #[arg(long)]
@@ -370,14 +370,14 @@ pub enum MemoryStrategy {
     Flush,
 }
 
-impl From<MemoryStrategy> for ctl::moves::How {
-    fn from(how: MemoryStrategy) -> ctl::moves::How {
+impl From<MemoryStrategy> for control_protocol::moves::How {
+    fn from(how: MemoryStrategy) -> control_protocol::moves::How {
         match how {
-            MemoryStrategy::Auto => ctl::moves::How::Auto,
-            MemoryStrategy::Stop => ctl::moves::How::Stop,
-            MemoryStrategy::Pre => ctl::moves::How::Pre,
-            MemoryStrategy::Post => ctl::moves::How::Post,
-            MemoryStrategy::Flush => ctl::moves::How::Flush,
+            MemoryStrategy::Auto => control_protocol::moves::How::Auto,
+            MemoryStrategy::Stop => control_protocol::moves::How::Stop,
+            MemoryStrategy::Pre => control_protocol::moves::How::Pre,
+            MemoryStrategy::Post => control_protocol::moves::How::Post,
+            MemoryStrategy::Flush => control_protocol::moves::How::Flush,
         }
     }
 }

@@ -3,9 +3,9 @@
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-use ctl::codec::encode;
-use ctl::paths::{daemon_socket, log_dir};
-use ctl::tool::{Answer, Assembly, PACKET_BYTES, REQUEST_BYTES, Request};
+use control_protocol::codec::encode;
+use control_protocol::paths::{daemon_socket, log_dir};
+use control_protocol::tool::{Answer, Assembly, PACKET_BYTES, REQUEST_BYTES, Request};
 
 use crate::{Dirs, Error};
 

@@ -34,7 +34,7 @@ pub enum Error {
     },
     /// The daemon's message is malformed.
     #[error("ternd's answer cannot be read")]
-    Codec(#[from] ctl::codec::CodecError),
+    Codec(#[from] control_protocol::codec::CodecError),
     /// The daemon or another node refused the request.
     #[error("{reason}")]
     Refused {

@@ -5,8 +5,8 @@ use std::io::IsTerminal as _;
 use std::path::Path;
 use std::time::Duration;
 
-use ctl::guests::{HostedGuest, Insist, Leaving, Remaining, Whom};
-use ctl::tool::{Answer, Request};
+use control_protocol::guests::{HostedGuest, Insist, Leaving, Remaining, Whom};
+use control_protocol::tool::{Answer, Request};
 use serde::Serialize;
 
 use crate::args::{self, Output};

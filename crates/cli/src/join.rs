@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ctl::peer::{JoinAnswer, JoinRequest, MESSAGE_BYTES, Member};
-use ctl::steward::Preamble;
+use control_protocol::peer::{JoinAnswer, JoinRequest, MESSAGE_BYTES, Member};
+use control_protocol::steward::Preamble;
 use identity::{Applicant, Identity, Membership, NodeName, Token};
 use rustls::{ClientConnection, StreamOwned};
 
@@ -120,7 +120,7 @@ fn redeem_at(address: SocketAddr, token: &Token, request: &JoinRequest) -> io::R
     let server = identity::server_name(&token.inviter).map_err(io::Error::other)?;
     let connection = ClientConnection::new(Arc::new(config), server).map_err(io::Error::other)?;
     let mut stream = StreamOwned::new(connection, tcp);
-    let body = ctl::codec::encode(request, MESSAGE_BYTES).map_err(io::Error::other)?;
+    let body = control_protocol::codec::encode(request, MESSAGE_BYTES).map_err(io::Error::other)?;
     let length = u32::try_from(body.len()).map_err(io::Error::other)?;
     stream.write_all(&[&length.to_le_bytes(), body.as_slice()].concat())?;
     stream.flush()?;
@@ -132,7 +132,7 @@ fn redeem_at(address: SocketAddr, token: &Token, request: &JoinRequest) -> io::R
     }
     let mut body = vec![0; length];
     stream.read_exact(&mut body)?;
-    ctl::codec::decode(&body).map_err(io::Error::other)
+    control_protocol::codec::decode(&body).map_err(io::Error::other)
 }
 
 /// Stores the members to which the daemon connects when it starts.

@@ -17,10 +17,10 @@ mod show;
 use std::io::{IsTerminal as _, Write as _};
 use std::os::fd::OwnedFd;
 
-use ctl::address::Reach;
-use ctl::facts::{Finding, Grade};
-use ctl::steward::Program;
-use ctl::tool::{Answer, Request};
+use control_protocol::address::Reach;
+use control_protocol::facts::{Finding, Grade};
+use control_protocol::steward::Program;
+use control_protocol::tool::{Answer, Request};
 use serde::Serialize;
 
 pub use args::{Command, Dirs, Output, RUN_ABOUT, RUN_HELP, Run, address};
@@ -98,7 +98,7 @@ fn execute(command: &Command, dirs: &Dirs, host: Host) -> Result<u8, Error> {
         Command::Log { lines, decisions: false } => log(dirs, &Request::Log { lines: *lines }),
         Command::Status(output) => status(dirs, *output),
         Command::Version(output) => {
-            let version = Version { version: env!("CARGO_PKG_VERSION"), protocol: ctl::codec::VERSION };
+            let version = Version { version: env!("CARGO_PKG_VERSION"), protocol: control_protocol::codec::VERSION };
             Ok(show(*output, &version, || format!("tern {} (protocol {})\n", version.version, version.protocol)))
         }
     }
@@ -205,8 +205,8 @@ fn go_on(dirs: &Dirs, node: &args::Node, host: Host) -> u8 {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum PsJson<'a> {
-    Away(&'a ctl::tool::PsRow),
-    Guest(&'a ctl::guests::HostedGuest),
+    Away(&'a control_protocol::tool::PsRow),
+    Guest(&'a control_protocol::guests::HostedGuest),
 }
 
 #[derive(Serialize)]
@@ -231,13 +231,13 @@ struct NodeJson<'a> {
     address: &'a str,
     state: &'static str,
     here: bool,
-    load: Option<&'a ctl::facts::Load>,
+    load: Option<&'a control_protocol::facts::Load>,
     load_age_ms: Option<u64>,
 }
 
-impl<'a> From<&'a [ctl::tool::NodeRow]> for NodesJson<'a> {
-    fn from(rows: &'a [ctl::tool::NodeRow]) -> Self {
-        let row = |r: &'a ctl::tool::NodeRow| NodeJson {
+impl<'a> From<&'a [control_protocol::tool::NodeRow]> for NodesJson<'a> {
+    fn from(rows: &'a [control_protocol::tool::NodeRow]) -> Self {
+        let row = |r: &'a control_protocol::tool::NodeRow| NodeJson {
             name: &r.name,
             address: &r.address,
             state: if r.alive { "alive" } else { "down" },

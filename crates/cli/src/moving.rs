@@ -3,8 +3,8 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 
-use ctl::moves::{Leg, Pace, Progress, Stage, Wish};
-use ctl::tool::{Answer, Request};
+use control_protocol::moves::{Leg, Pace, Progress, Stage, Wish};
+use control_protocol::tool::{Answer, Request};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::Shutdown;
 

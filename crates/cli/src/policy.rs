@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use ::policy::{Entry, Replayed, Settings};
-use ctl::tool::{Answer, Hint, Pin, Request, SettingRow};
+use control_protocol::tool::{Answer, Hint, Pin, Request, SettingRow};
 use identity::Identity;
 use serde::Serialize;
 

@@ -7,8 +7,8 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 
-use ctl::steward::Program;
-use ctl::tool::{Answer, Homecoming, Request};
+use control_protocol::steward::Program;
+use control_protocol::tool::{Answer, Homecoming, Request};
 use rustix::fs::{Access, AtFlags, CWD, MemfdFlags, SealFlags};
 
 use crate::{Dirs, Error, args, client};

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use ctl::facts::{Finding, Grade};
-use ctl::history::ago;
-use ctl::tool::{NodeRow, PsRow, WhyReport};
+use control_protocol::facts::{Finding, Grade};
+use control_protocol::history::ago;
+use control_protocol::tool::{NodeRow, PsRow, WhyReport};
 
 /// The silence of a node from which on it is shown, milliseconds. Below it, the next packet may
 /// answer.
@@ -38,7 +38,7 @@ pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
 pub(crate) fn nodes(rows: &[NodeRow]) -> String {
     let cells = rows.iter().map(|r| {
         let load = r.load.map(|(l, _)| l).filter(|_| r.alive);
-        let show = |f: &dyn Fn(&ctl::facts::Load) -> String| load.as_ref().map_or_else(|| "-".into(), f);
+        let show = |f: &dyn Fn(&control_protocol::facts::Load) -> String| load.as_ref().map_or_else(|| "-".into(), f);
         vec![
             format!("{}{}", r.name, if r.here { " *" } else { "" }),
             if r.alive { "alive" } else { "down" }.into(),

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use ctl::codec::encode;
-use ctl::tool::{Answer, Assembly, PACKET_BYTES, REQUEST_BYTES, Request, Status};
+use control_protocol::codec::encode;
+use control_protocol::tool::{Answer, Assembly, PACKET_BYTES, REQUEST_BYTES, Request, Status};
 use rustix::process::Signal;
 
 use crate::error::{Context, Error, Result};
@@ -174,7 +174,9 @@ fn invitations(home: &NodeState, count: usize) -> Result<Vec<String>> {
 fn ask(node: &NodeState, request: &Request) -> Option<Answer> {
     match node.is_machine() {
         true => client::ask(node, request),
-        false => ask_at(&ctl::paths::daemon_socket(&inside(node, ctl::paths::RUN_DIR)), request),
+        false => {
+            ask_at(&control_protocol::paths::daemon_socket(&inside(node, control_protocol::paths::RUN_DIR)), request)
+        }
     }
 }
 

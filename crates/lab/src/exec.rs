@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use ctl::paths::{RUN_ENV, STATE_ENV};
+use control_protocol::paths::{RUN_ENV, STATE_ENV};
 use rustix::fs::{FlockOperation, flock};
 use rustix::thread::ThreadNameSpaceType as Namespaces;
 

@@ -3,9 +3,9 @@
 
 use crate::setup::UNSENT_BYTES;
 use crate::{LinkError, Sender};
+use migration_plan::{Flow, Pace};
+use room_protocol::{Kind, packed};
 use std::time::{Duration, Instant};
-use strategy::{Flow, Pace};
-use wire::{Kind, packed};
 use zstd::bulk::Compressor;
 
 /// The zstd level. At this level a Python heap is compressed at 0.7 GB/s, to a tenth.

@@ -44,7 +44,7 @@ pub enum LinkError {
     Tls(#[from] rustls::Error),
     /// The peer sent a malformed frame.
     #[error("malformed frame: {0}")]
-    Frame(#[from] wire::HeadError),
+    Frame(#[from] room_protocol::HeadError),
     /// The content of a compressed frame contradicts its header.
     #[error("malformed compressed frame")]
     Packed,
@@ -63,7 +63,7 @@ pub struct Counters {
 impl Counters {
     fn count(&self, body_bytes: usize) {
         self.frames.fetch_add(1, Ordering::Relaxed);
-        self.bytes.fetch_add((body_bytes + wire::Head::BYTES) as u64, Ordering::Relaxed);
+        self.bytes.fetch_add((body_bytes + room_protocol::Head::BYTES) as u64, Ordering::Relaxed);
     }
 
     /// Gives the number of frames.

@@ -3,12 +3,12 @@
 use crate::records::{HEAD_BYTES, Open, RECORD_BYTES_MAX};
 use crate::setup::{await_at_least, least_round_trip};
 use crate::{Counters, LinkError};
+use room_protocol::{Head, Kind, packed};
 use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
-use wire::{Head, Kind, packed};
 use zstd::bulk::Decompressor;
 
 /// The most encrypted bytes that one call takes from the socket. Used from the first large read on;

@@ -3,12 +3,12 @@
 use crate::records::Seal;
 use crate::setup::{self, UNSENT_BYTES, let_lie, lose_after};
 use crate::{Counters, LinkError, lock};
+use room_protocol::{FRAME_BYTES_MAX, Head, HeadError, Kind};
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
-use wire::{FRAME_BYTES_MAX, Head, HeadError, Kind};
 
 /// The number of times that a patient sender lets others pass, for one frame.
 const PATIENCE: usize = 64;

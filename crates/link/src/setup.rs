@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// The most unsent bytes in the socket for all frames but bulk data. Other threads' frames wait
 /// behind them.
-pub(crate) const UNSENT_BYTES: u32 = *strategy::UNSENT_BYTES.start() as u32;
+pub(crate) const UNSENT_BYTES: u32 = *migration_plan::UNSENT_BYTES.start() as u32;
 
 /// The longest time for a handshake, whatever the peer does.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);

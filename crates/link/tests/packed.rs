@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use link::{Bulk, LinkError, Receiver, Sender};
+use room_protocol::{Kind, packed};
 use std::net::{TcpListener, TcpStream};
-use wire::{Kind, packed};
 
 fn pair() -> (Sender, Receiver) {
     let dir = tempfile::tempdir().unwrap();
@@ -21,7 +21,7 @@ fn pair() -> (Sender, Receiver) {
 fn compressible_frames_are_compressed_and_arrive_whole() {
     let (sender, mut receiver) = pair();
     let text: Vec<u8> = (0..100_000u32).flat_map(|n| (n / 100).to_le_bytes()).collect();
-    let mut bulk = Bulk::new(strategy::Pace { rate: Some(10_000_000), ..Default::default() });
+    let mut bulk = Bulk::new(migration_plan::Pace { rate: Some(10_000_000), ..Default::default() });
     let bytes = bulk.send(&sender, Kind::Pages, &[b"head", &text]).unwrap();
     assert!(bytes < 40_000, "{bytes}");
     let mut body = Vec::new();

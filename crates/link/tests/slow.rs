@@ -3,11 +3,11 @@
 
 use identity::{Identity, NodeName};
 use link::{Receiver, Sender};
+use room_protocol::Kind;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::Duration;
-use wire::Kind;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
-use ctl::address::{Own, Reach, reach};
+use control_protocol::address::{Own, Reach, reach};
 
 /// TEST-NET-1 (RFC 5737) stands for the world.
 const WORLD: ([u8; 4], u16) = ([192, 0, 2, 1], 9);

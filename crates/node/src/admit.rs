@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use ctl::peer::{JoinAnswer, JoinRequest, Member};
+use control_protocol::peer::{JoinAnswer, JoinRequest, Member};
 use identity::NodeName;
 
 use crate::Error;

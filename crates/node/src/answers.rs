@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use ctl::guests::HostedGuest;
-use ctl::tool::{Answer, NodeRow, PsRow, Request, Status};
+use control_protocol::guests::HostedGuest;
+use control_protocol::tool::{Answer, NodeRow, PsRow, Request, Status};
 use identity::{Grant, Invitations, Token};
 use packet::Peer;
 
@@ -74,7 +74,9 @@ pub(crate) fn answer(
             owner_or_root(peer, pid, "pinning another user's process")?;
             policy_answers::pin(daemon, pid, pin)
         }
-        Request::Run { .. } => Err(ctl::codec::CodecError::Malformed { why: "run needs a descriptor".into() }.into()),
+        Request::Run { .. } => {
+            Err(control_protocol::codec::CodecError::Malformed { why: "run needs a descriptor".into() }.into())
+        }
     }
 }
 

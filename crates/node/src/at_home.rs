@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 
 use ::policy::{Scope, Settings};
-use ctl::steward::Guest;
+use control_protocol::steward::Guest;
 
 use crate::balance::ledger::Balance;
 

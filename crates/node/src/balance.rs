@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use ::policy::{EffectiveSpeed, Entry, Mean, Mover, NodeView, ProcessView, RootOn, Settings, Verdict, mean_rate};
-use ctl::steward::Guest;
+use control_protocol::steward::Guest;
 
 use self::foreign_load::{Demands, ForeignLoad};
 use self::freeze_estimate::FreezeEstimate;

@@ -3,7 +3,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use ctl::steward::Caller;
+use control_protocol::steward::Caller;
 use os::pidfd::PidFd;
 use os::process_identity::{IdentityError, ProcessIdentity};
 use packet::{Peer, Sender};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ctl::facts::Load;
-use ctl::steward::RoomId;
+use control_protocol::facts::Load;
+use control_protocol::steward::RoomId;
 
 use crate::Error;
 use crate::choices::{Candidate, program_of};

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use ::policy::{NodeView, Params, Placement, ProcessView};
-use ctl::facts::Load;
+use control_protocol::facts::Load;
 
 use crate::locks::lock;
 

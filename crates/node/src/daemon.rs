@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use ctl::facts::{Facts, Load};
-use ctl::peer::{MEMBERS_MAX, Member, PulseEntry};
+use control_protocol::facts::{Facts, Load};
+use control_protocol::peer::{MEMBERS_MAX, Member, PulseEntry};
 use identity::{Identity, NodeName};
 use tokio::sync::Notify;
 
@@ -62,7 +62,7 @@ pub struct Options {
     /// Why a process of this machine cannot be moved now, as far as that is seen while it runs.
     pub stays: fn(i32) -> Option<String>,
     /// Probes this machine's kernel, for the tool.
-    pub probe: fn() -> Vec<ctl::facts::Finding>,
+    pub probe: fn() -> Vec<control_protocol::facts::Finding>,
 }
 
 pub(crate) struct Daemon {
@@ -78,7 +78,7 @@ pub(crate) struct Daemon {
     pub(crate) recalls: Recalls,
     pub(crate) departure: Departure,
     /// What moves from here to other nodes have taken lately.
-    experience: Mutex<strategy::Experience>,
+    experience: Mutex<migration_plan::Experience>,
     pub(crate) swim: Swim,
     pub(crate) runtime: tokio::runtime::Handle,
     pub(crate) stop: Notify,
@@ -155,12 +155,12 @@ impl Daemon {
     }
 
     /// What moves from here to other nodes take, as the last ones did.
-    pub(crate) fn experience(&self) -> strategy::Experience {
+    pub(crate) fn experience(&self) -> migration_plan::Experience {
         lock(&self.experience).clone()
     }
 
     /// A process that ran here was moved.
-    pub(crate) fn has_moved(&self, pid: i32, leg: &ctl::moves::Leg) {
+    pub(crate) fn has_moved(&self, pid: i32, leg: &control_protocol::moves::Leg) {
         // Of one that has ended nothing more is forecast.
         let whose = (pid, os::process::began(pid).unwrap_or(0));
         let measured = (leg.frozen_bytes, leg.freeze_us);

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use ctl::peer::{MEMBERS_MAX, Member, PeerAnswer, PeerRequest};
-use ctl::steward::Preamble;
+use control_protocol::peer::{MEMBERS_MAX, Member, PeerAnswer, PeerRequest};
+use control_protocol::steward::Preamble;
 use identity::NodeName;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;

@@ -125,7 +125,7 @@ pub enum Error {
     Caller(#[from] crate::caller::CallerError),
     /// A message that is none.
     #[error(transparent)]
-    Codec(#[from] ctl::codec::CodecError),
+    Codec(#[from] control_protocol::codec::CodecError),
 }
 
 /// Why a process with root's rights stays, in words.

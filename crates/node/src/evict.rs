@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ctl::guests::{HostedGuest, Insist, Leaving, TAKEN_BACK_MAX, TakenBack, Whom};
-use ctl::peer::{PeerAnswer, PeerRequest};
+use control_protocol::guests::{HostedGuest, Insist, Leaving, TAKEN_BACK_MAX, TakenBack, Whom};
+use control_protocol::peer::{PeerAnswer, PeerRequest};
 
 use crate::daemon::Daemon;
 use crate::dial::Session;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use ctl::guests::{HostedGuest, Leaving};
+use control_protocol::guests::{HostedGuest, Leaving};
 
 use crate::locks::lock;
 

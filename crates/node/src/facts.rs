@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use ctl::facts::Facts;
+use control_protocol::facts::Facts;
 
 /// CPU features that user programs may find and use, as /proc/cpuinfo names them (kernel:
 /// arch/x86/include/asm/cpufeatures.h). Names that concern only the kernel (mitigations,

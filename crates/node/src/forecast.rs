@@ -1,10 +1,10 @@
 //! What moving a process of this home would cost: bytes, and for how long it would stand still.
 
-use ctl::moves::{Parts, Wish};
+use control_protocol::moves::{Parts, Wish};
+use migration_plan::{Experience, Way, Whose};
 use os::areas::Area;
 use os::pages::Own;
 use os::{process, sample};
-use strategy::{Experience, Way, Whose};
 
 /// Nodes for which it is said.
 const NODES_MAX: usize = 4;

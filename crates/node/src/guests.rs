@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::fs;
 
-use ctl::guests::HostedGuest;
+use control_protocol::guests::HostedGuest;
 use os::pidfd::PidFd;
 
 use crate::at_home::{self, TICK_US};

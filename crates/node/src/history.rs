@@ -2,8 +2,8 @@
 
 use std::time::SystemTime;
 
-use ctl::history::{By, EVENT_BYTES, Event, Happening};
-use ctl::moves::Leg;
+use control_protocol::history::{By, EVENT_BYTES, Event, Happening};
+use control_protocol::moves::Leg;
 
 use crate::Error;
 use crate::daemon::Daemon;
@@ -21,8 +21,8 @@ pub(crate) fn now_ms() -> u64 {
 
 /// Appends to the history of process `pid`. What cannot be noted is missed there, and nothing else.
 pub(crate) fn note(daemon: &Daemon, pid: i32, what: Happening) {
-    let directory = ctl::paths::history_dir(&daemon.options.run_dir);
-    let noted = ctl::codec::encode(&Event { at_ms: now_ms(), what }, EVENT_BYTES)
+    let directory = control_protocol::paths::history_dir(&daemon.options.run_dir);
+    let noted = control_protocol::codec::encode(&Event { at_ms: now_ms(), what }, EVENT_BYTES)
         .map_err(|e| e.to_string())
         .and_then(|record| os::journal::append(&directory, pid, &record).map_err(|e| e.to_string()));
     if let Err(e) = noted {
@@ -59,9 +59,9 @@ pub(crate) fn note_move(daemon: &Daemon, pid: i32, route: Route<'_>, by: &By, mo
 
 /// What has happened to process `pid`, oldest first.
 pub(crate) fn of(daemon: &Daemon, pid: i32) -> Vec<Event> {
-    let records = os::journal::read(&ctl::paths::history_dir(&daemon.options.run_dir), pid);
+    let records = os::journal::read(&control_protocol::paths::history_dir(&daemon.options.run_dir), pid);
     // An older tern wrote what cannot be read.
-    records.iter().filter_map(|record| ctl::codec::decode(record).ok()).collect()
+    records.iter().filter_map(|record| control_protocol::codec::decode(record).ok()).collect()
 }
 
 /// The `tern run` that started process `pid`: the process that it placed, which is `pid` itself or

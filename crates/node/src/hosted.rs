@@ -5,8 +5,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ctl::paths::{rooms_dir, warden_socket};
-use ctl::steward::RoomId;
+use control_protocol::paths::{rooms_dir, warden_socket};
+use control_protocol::steward::RoomId;
 use os::pidfd::PidFd;
 use serde::{Deserialize, Serialize};
 

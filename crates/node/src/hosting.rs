@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use ctl::steward::RoomId;
+use control_protocol::steward::RoomId;
 use identity::NodeName;
 use os::id_ranges;
 

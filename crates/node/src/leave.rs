@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ctl::guests::{Insist, Leaving, Remaining, Whom};
-use ctl::peer::PeerRequest;
-use ctl::tool::Answer;
+use control_protocol::guests::{Insist, Leaving, Remaining, Whom};
+use control_protocol::peer::PeerRequest;
+use control_protocol::tool::Answer;
 use os::pidfd::PidFd;
 
 use crate::daemon::Daemon;

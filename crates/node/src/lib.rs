@@ -106,7 +106,7 @@ async fn serve_all(options: Options, identity: Identity, runtime: tokio::runtime
     tokio::spawn(watch::run(Arc::clone(&daemon)));
     tokio::spawn(evict::keep_out(Arc::clone(&daemon)));
     dial::enter_again(&daemon);
-    let socket = ctl::paths::daemon_socket(&daemon.options.run_dir);
+    let socket = control_protocol::paths::daemon_socket(&daemon.options.run_dir);
     let control = packet::listen(&socket, 0o666, BACKLOG)
         .map_err(|e| Error::socket(format!("listen on {}", socket.display()), e))?;
     local::Workers::start(Arc::clone(&daemon), control).map_err(|e| Error::socket("start a thread", e))?;

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use ::policy::{LoadIndex, MemoryIndex};
-use ctl::facts::Load;
+use control_protocol::facts::Load;
 use os::share::{self, Share};
 
 use crate::facts;

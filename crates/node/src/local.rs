@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ctl::codec::{decode, encode};
-use ctl::history::{By, Happening};
-use ctl::tool::{ANSWER_BYTES, Answer, Homecoming, REQUEST_BYTES, Request, packets};
+use control_protocol::codec::{decode, encode};
+use control_protocol::history::{By, Happening};
+use control_protocol::tool::{ANSWER_BYTES, Answer, Homecoming, REQUEST_BYTES, Request, packets};
 use packet::{FromSender, Peer, Sender};
 
 use crate::caller::{self, ProvenCaller};
@@ -222,7 +222,7 @@ fn place(
     wish: &Wish<'_>,
 ) -> Result<Going, Error> {
     let [program] = descriptors else {
-        return Err(ctl::codec::CodecError::Malformed {
+        return Err(control_protocol::codec::CodecError::Malformed {
             why: "a program's descriptor must come with the request".into(),
         }
         .into());

@@ -29,7 +29,7 @@ impl Log {
     /// If it cannot be created.
     pub fn open(run_dir: &Path) -> io::Result<Log> {
         use std::os::unix::fs::DirBuilderExt as _;
-        let dir = ctl::paths::log_dir(run_dir);
+        let dir = control_protocol::paths::log_dir(run_dir);
         std::fs::DirBuilder::new().recursive(true).mode(0o755).create(&dir)?;
         let file = OpenOptions::new().append(true).create(true).mode(0o600).open(dir.join(FILE))?;
         Ok(Log { file: Arc::new(Mutex::new(file)) })
@@ -56,7 +56,7 @@ pub(crate) fn tail(run_dir: &Path, lines: usize) -> io::Result<Vec<String>> {
 
 /// The last lines of a file beside it.
 pub(crate) fn tail_of(run_dir: &Path, file: &str, lines: usize) -> io::Result<Vec<String>> {
-    let mut file = File::open(ctl::paths::log_dir(run_dir).join(file))?;
+    let mut file = File::open(control_protocol::paths::log_dir(run_dir).join(file))?;
     let start = file.metadata()?.len().saturating_sub(TAIL_BYTES);
     file.seek(SeekFrom::Start(start))?;
     let mut bytes = Vec::new();
@@ -68,7 +68,7 @@ pub(crate) fn tail_of(run_dir: &Path, file: &str, lines: usize) -> io::Result<Ve
 
 /// Keeps the file bounded. Its writers append, so that cutting it moves all of them to its start.
 pub(crate) fn bound(run_dir: &Path) -> io::Result<()> {
-    let path = ctl::paths::log_dir(run_dir).join(FILE);
+    let path = control_protocol::paths::log_dir(run_dir).join(FILE);
     let file = OpenOptions::new().write(true).open(&path)?;
     if file.metadata()?.len() > FILE_BYTES {
         std::fs::copy(&path, path.with_extension("log.old"))?;

@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
-use ctl::facts::Load;
-use ctl::peer::{Member, PulseEntry};
+use control_protocol::facts::Load;
+use control_protocol::peer::{Member, PulseEntry};
 use gossip::{Bounds, Window};
 
 use crate::choices;
@@ -41,7 +41,7 @@ pub(crate) struct Table {
 impl Default for Table {
     fn default() -> Table {
         let max_age_ms = u64::try_from(LOAD_MAX_AGE.as_millis()).unwrap_or(u64::MAX);
-        let bounds = Bounds { capacity: ctl::peer::MEMBERS_MAX, max_age_ms };
+        let bounds = Bounds { capacity: control_protocol::peer::MEMBERS_MAX, max_age_ms };
         // What was read before this daemon started has its age, too.
         let epoch = Instant::now().checked_sub(LOAD_MAX_AGE).unwrap_or_else(Instant::now);
         Table {
@@ -83,7 +83,7 @@ impl Table {
             }
         }
         for (id, member) in alive {
-            let is_full = !self.known.contains_key(&id) && self.known.len() >= ctl::peer::MEMBERS_MAX;
+            let is_full = !self.known.contains_key(&id) && self.known.len() >= control_protocol::peer::MEMBERS_MAX;
             if is_full || self.left.contains(&id) {
                 continue;
             }
@@ -99,7 +99,7 @@ impl Table {
 
     /// Remembers a member from a list (not alive until it is heard of).
     pub(crate) fn remember(&mut self, member: Member, admitted: bool, now: Instant) {
-        if self.known.len() < ctl::peer::MEMBERS_MAX && !self.left.contains(&member.id) {
+        if self.known.len() < control_protocol::peer::MEMBERS_MAX && !self.left.contains(&member.id) {
             self.known.entry(member.id).or_insert_with(|| Known { admitted, ..Known::new(member, now) });
         }
     }
@@ -110,7 +110,7 @@ impl Table {
         if !self.left.contains(&id) {
             self.left.push_back(id);
         }
-        if self.left.len() > ctl::peer::MEMBERS_MAX {
+        if self.left.len() > control_protocol::peer::MEMBERS_MAX {
             self.left.pop_front();
         }
         self.known.remove(&id).is_some()

@@ -4,13 +4,13 @@ use std::os::fd::BorrowedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 
-use ctl::history::By;
-use ctl::moves::{Leg, Wish};
-use ctl::peer::Need;
-use ctl::steward::{Guest, Onward, RoomId, ToSteward};
+use control_protocol::history::By;
+use control_protocol::moves::{Leg, Wish};
+use control_protocol::peer::Need;
+use control_protocol::steward::{Guest, Onward, RoomId, ToSteward};
+use migration_plan::Pace;
 use os::confinement::{self, Confinement};
 use packet::Peer;
-use strategy::Pace;
 
 use crate::daemon::Daemon;
 use crate::history::Route;

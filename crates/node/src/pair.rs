@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ctl::facts::{Finding, Grade};
-use ctl::peer::Member;
+use control_protocol::facts::{Finding, Grade};
+use control_protocol::peer::Member;
 
 use crate::Error;
 use crate::daemon::Daemon;

@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use ctl::tool::Pin;
+use control_protocol::tool::Pin;
 use serde::{Deserialize, Serialize};
 
 use crate::hosted::start_time;

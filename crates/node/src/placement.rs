@@ -1,7 +1,7 @@
 //! May a program of this home run on that node, and which node is best? Pure: facts in, verdict or
 //! words out.
 
-use ctl::facts::{Facts, Load};
+use control_protocol::facts::{Facts, Load};
 
 /// Wall clocks may differ by this much, microseconds: beyond, a new room shows its guests the
 /// home's clock (`room::warden::wall`).

@@ -40,7 +40,7 @@ impl Policy {
                 })
             }
         };
-        let log = ctl::paths::log_dir(run_dir).join(LOG);
+        let log = control_protocol::paths::log_dir(run_dir).join(LOG);
         Ok(Policy { settings: Mutex::new(settings), log, writing: Mutex::new(()) })
     }
 

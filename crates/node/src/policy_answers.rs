@@ -1,7 +1,7 @@
 //! What the tool is answered about the policy.
 
 use ::policy::Settings;
-use ctl::tool::{Answer, Hint, Pin, SettingRow};
+use control_protocol::tool::{Answer, Hint, Pin, SettingRow};
 use packet::Peer;
 
 use crate::daemon::Daemon;

@@ -6,10 +6,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ctl::guests::{Leaving, REASON_BYTES, TAKEN_BACK_MAX, TakenBack};
-use ctl::history::By;
-use ctl::moves::Wish;
-use ctl::steward::Guest;
+use control_protocol::guests::{Leaving, REASON_BYTES, TAKEN_BACK_MAX, TakenBack};
+use control_protocol::history::By;
+use control_protocol::moves::Wish;
+use control_protocol::steward::Guest;
 
 use crate::daemon::Daemon;
 use crate::locks::lock;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ::policy::Reservation;
-use ctl::peer::{Need, PeerRequest};
-use ctl::steward::{Guest, RoomId};
+use control_protocol::peer::{Need, PeerRequest};
+use control_protocol::steward::{Guest, RoomId};
 use rustix::process::{Resource, getrlimit};
 use tokio::sync::oneshot;
 
@@ -161,7 +161,7 @@ fn descriptors(needed: u64) -> Result<(), String> {
 }
 
 fn tasks(needed: u64, room: Option<RoomId>) -> Result<(), String> {
-    let group = room.and_then(|room| os::cgroup::Group::open(&ctl::paths::room_group(room)).ok());
+    let group = room.and_then(|room| os::cgroup::Group::open(&control_protocol::paths::room_group(room)).ok());
     let in_room = group.and_then(|group| group.free_tasks()).unwrap_or(u64::MAX);
     let loads = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     // Behind the averages: those that run, a stroke, and all.

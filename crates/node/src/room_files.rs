@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use ctl::paths::rooms_dir;
-use ctl::steward::RoomId;
+use control_protocol::paths::rooms_dir;
+use control_protocol::steward::RoomId;
 
 /// Ids of the rooms with a file of this kind.
 pub(crate) fn ids(run_dir: &Path, kind: &str) -> Vec<RoomId> {

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
-use ctl::paths::{log_dir, steward_socket};
-use ctl::peer::{Member, PeerRequest};
-use ctl::steward::RoomId;
+use control_protocol::paths::{log_dir, steward_socket};
+use control_protocol::peer::{Member, PeerRequest};
+use control_protocol::steward::RoomId;
 
 use crate::daemon::Daemon;
 use crate::dial::Session;

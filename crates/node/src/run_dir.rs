@@ -5,8 +5,8 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use ctl::codec::encode;
-use ctl::tool::{REQUEST_BYTES, Request};
+use control_protocol::codec::encode;
+use control_protocol::tool::{REQUEST_BYTES, Request};
 
 use crate::Error;
 
@@ -16,10 +16,10 @@ pub(crate) const LAST_GONE_WITHIN: Duration = Duration::from_secs(5);
 /// Does a daemon answer in this run directory?
 pub fn is_served(run_dir: &Path) -> bool {
     let ask = || {
-        let socket = packet::connect(&ctl::paths::daemon_socket(run_dir))?;
+        let socket = packet::connect(&control_protocol::paths::daemon_socket(run_dir))?;
         packet::set_timeout(&socket, Some(Duration::from_secs(1)))?;
         packet::send(&socket, &encode(&Request::Status, REQUEST_BYTES).map_err(std::io::Error::other)?, &[])?;
-        packet::receive(&socket, ctl::tool::PACKET_BYTES)
+        packet::receive(&socket, control_protocol::tool::PACKET_BYTES)
     };
     ask().is_ok_and(|answer| !answer.bytes.is_empty())
 }
@@ -30,8 +30,8 @@ pub(crate) fn prepare(run_dir: &Path) -> Result<File, Error> {
         DirBuilder::new().recursive(true).mode(mode).create(dir).map_err(|e| Error::file("create", dir, e))
     };
     make(run_dir, 0o755)?;
-    make(&ctl::paths::rooms_dir(run_dir), 0o700)?;
-    make(&ctl::paths::log_dir(run_dir), 0o755)?;
+    make(&control_protocol::paths::rooms_dir(run_dir), 0o700)?;
+    make(&control_protocol::paths::log_dir(run_dir), 0o755)?;
     let path = run_dir.join("ternd.lock");
     let lock = OpenOptions::new()
         .write(true)

@@ -20,7 +20,7 @@ pub(crate) const OVERHEAD_BYTES: usize = HEADER_BYTES + TAG_BYTES;
 /// How far behind the newest counter a datagram may come.
 const WINDOW: u64 = 64;
 /// Most senders remembered.
-const SENDERS_MAX: usize = 2 * ctl::peer::MEMBERS_MAX;
+const SENDERS_MAX: usize = 2 * control_protocol::peer::MEMBERS_MAX;
 
 struct AesKey;
 

@@ -4,9 +4,9 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ctl::facts::{Facts, Load};
-use ctl::peer::{JoinAnswer, JoinRequest, MEMBERS_MAX, Member, PeerAnswer, PeerRequest, PulseEntry};
-use ctl::steward::{PREAMBLE_BYTES, Preamble, RoomId};
+use control_protocol::facts::{Facts, Load};
+use control_protocol::peer::{JoinAnswer, JoinRequest, MEMBERS_MAX, Member, PeerAnswer, PeerRequest, PulseEntry};
+use control_protocol::steward::{PREAMBLE_BYTES, Preamble, RoomId};
 use identity::{NodeId, NodeName};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::{TcpListener, TcpStream};
@@ -225,7 +225,7 @@ fn warden(daemon: &Arc<Daemon>, stream: TcpStream, room: RoomId) -> Result<(), S
 
 /// Hands the bare socket to the warden of a room that is hosted here, which verifies who it is.
 fn lane(daemon: &Arc<Daemon>, stream: TcpStream, room: RoomId) -> Result<(), StreamError> {
-    let path = ctl::paths::warden_socket(&daemon.options.run_dir, room);
+    let path = control_protocol::paths::warden_socket(&daemon.options.run_dir, room);
     let socket = stream.into_std()?;
     socket.set_nonblocking(false)?;
     tokio::task::spawn_blocking(move || {

@@ -5,10 +5,10 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use ctl::moves::{Leg, Wish};
-use ctl::paths::steward_socket;
-use ctl::steward::{FromSteward, Guest, Onward, RoomId, ToSteward};
-use ctl::tool::Homecoming;
+use control_protocol::moves::{Leg, Wish};
+use control_protocol::paths::steward_socket;
+use control_protocol::steward::{FromSteward, Guest, Onward, RoomId, ToSteward};
+use control_protocol::tool::Homecoming;
 
 use crate::caller::ProvenCaller;
 use crate::hosted::Process;

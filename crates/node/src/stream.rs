@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
-use ctl::codec::{CodecError, decode, encode};
-use ctl::peer::MESSAGE_BYTES;
+use control_protocol::codec::{CodecError, decode, encode};
+use control_protocol::peer::MESSAGE_BYTES;
 
 /// Why a message did not come or go.
 #[derive(Debug, thiserror::Error)]
@@ -67,7 +67,7 @@ pub(crate) async fn read_message<T: DeserializeOwned>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ctl::peer::PeerRequest;
+    use control_protocol::peer::PeerRequest;
 
     #[tokio::test]
     async fn messages_travel_and_lies_are_refused() {

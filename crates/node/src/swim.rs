@@ -10,7 +10,7 @@ use std::num::{NonZeroU8, NonZeroU32, NonZeroUsize};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ctl::peer::{Datagram, Member};
+use control_protocol::peer::{Datagram, Member};
 use foca::{AccumulatingRuntime, Config, Foca, PeriodicParams, PostcardCodec, Timer};
 use gossip::{Draw, Partner, Partners};
 use identity::NodeName;
@@ -129,7 +129,7 @@ impl Task {
             draw: Draw::new(rand::random()),
             partners: Partners::default(),
             sized_for: 1,
-            digest: ctl::peer::digest([&me].into_iter()),
+            digest: control_protocol::peer::digest([&me].into_iter()),
             changes: false,
             changed: Instant::now(),
             listed: Instant::now(),
@@ -181,7 +181,7 @@ impl Task {
         let Some((sender, plain)) = self.opener.open(bytes) else {
             return self.daemon.count_refused_datagram();
         };
-        let Ok(datagram) = ctl::codec::decode::<Datagram>(&plain) else {
+        let Ok(datagram) = control_protocol::codec::decode::<Datagram>(&plain) else {
             return self.daemon.count_refused_datagram();
         };
         match datagram {
@@ -319,7 +319,7 @@ impl Task {
         let alive: Vec<Member> = self.foca.iter_members().map(|m| m.id().0.clone()).filter(acceptable).collect();
         let count = alive.len() + 1;
         let me = self.foca.identity().0.clone();
-        self.digest = ctl::peer::digest(alive.iter().chain([&me]));
+        self.digest = control_protocol::peer::digest(alive.iter().chain([&me]));
         self.changed = Instant::now();
         self.daemon.set_me(me);
         self.daemon.members_alive(alive);
@@ -365,7 +365,7 @@ impl Task {
     }
 
     fn send(&mut self, to: SocketAddr, datagram: &Datagram) {
-        let sealed = ctl::codec::encode(datagram, DATAGRAM_BYTES - OVERHEAD_BYTES)
+        let sealed = control_protocol::codec::encode(datagram, DATAGRAM_BYTES - OVERHEAD_BYTES)
             .ok()
             .and_then(|plain| self.sealer.seal(&plain));
         match sealed {

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use ctl::history::Happening;
-use ctl::steward::{FromSteward, ToSteward};
-use ctl::tool::{Answer, WhyReport};
+use control_protocol::history::Happening;
+use control_protocol::steward::{FromSteward, ToSteward};
+use control_protocol::tool::{Answer, WhyReport};
 use packet::Peer;
 
 use crate::answers::owner_or_root;

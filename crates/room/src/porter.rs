@@ -9,10 +9,10 @@ mod setup;
 
 use crate::usage::Usage;
 use os::namespace;
+use room_protocol::message::{Home, StandinId};
 use serde::{Deserialize, Serialize};
 use std::io::IoSlice;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
-use wire::message::{Home, StandinId};
 
 pub use body::{IPC_LOCK, KEPT_CAPABILITIES, MARK_EMPTY, MARK_FAILED, MARK_FILTERED, MARK_WORD, SYS_NICE, filter};
 

@@ -6,7 +6,7 @@ use crate::event::Event;
 use crate::message::Message;
 use crate::world::World;
 
-/// The largest encoding of a reading by the daemon, bytes (crates/ctl/tests/sizes.rs).
+/// The largest encoding of a reading by the daemon, bytes (crates/control-protocol/tests/sizes.rs).
 const READING_BYTES: u64 = 34;
 /// An estimate of the overhead of a datagram, bytes: the sender with its name and address, the
 /// digest, the seal, and the headers of UDP and IP.

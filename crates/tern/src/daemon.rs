@@ -111,7 +111,7 @@ fn directories(dirs: &Dirs) -> [OsString; 4] {
 fn background(dirs: &Dirs, words: &[OsString]) -> u8 {
     match start(dirs, words) {
         Ok(pid) => {
-            let log = ctl::paths::log_dir(&dirs.run_dir);
+            let log = control_protocol::paths::log_dir(&dirs.run_dir);
             println!("ternd serves (PID {pid}); its log is in {}", log.display());
             0
         }
@@ -155,7 +155,7 @@ fn run(args: &Args, dirs: &Dirs, clocks: Clocks) -> Result<(), Box<dyn Error>> {
     logging(dirs)?;
     let listen = match args.listen {
         Some(listen) => listen,
-        None => noted(&identity)?.unwrap_or((Ipv4Addr::UNSPECIFIED, ctl::paths::PORT).into()),
+        None => noted(&identity)?.unwrap_or((Ipv4Addr::UNSPECIFIED, control_protocol::paths::PORT).into()),
     };
     node::run(node::Options {
         state: dirs.state.clone(),
@@ -166,7 +166,7 @@ fn run(args: &Args, dirs: &Dirs, clocks: Clocks) -> Result<(), Box<dyn Error>> {
         forbidden: args.without.join(","),
         clock_offset_us: clocks.offset_us,
         pace: clocks.pace,
-        stays: deputy::stays,
+        stays: home::stays,
         probe: crate::doctor::findings,
     })?;
     Ok(())

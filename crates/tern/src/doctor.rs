@@ -1,6 +1,6 @@
 //! `tern doctor`: what this machine's kernel offers, in the tool's words.
 
-use ctl::facts::{Finding, Grade};
+use control_protocol::facts::{Finding, Grade};
 use os::leases::KernelLease;
 use os::probe::{Need, Outcome, probe};
 use std::time::Duration;

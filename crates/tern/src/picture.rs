@@ -83,7 +83,7 @@ fn in_json(image: &Image) -> serde_json::Value {
 }
 
 fn save(pid: i32, file: &Path) -> Result<String, String> {
-    let image = deputy::picture(pid).map_err(|e| format!("process {pid}: {e}"))?;
+    let image = home::picture(pid).map_err(|e| format!("process {pid}: {e}"))?;
     let bytes = image.encode().map_err(|e| format!("process {pid}: {e}"))?;
     std::fs::write(file, &bytes).map_err(|e| format!("writing {}: {e}", file.display()))?;
     Ok(format!("process {pid}: {} bytes, without pages\n", bytes.len()))

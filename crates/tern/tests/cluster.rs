@@ -181,8 +181,8 @@ fn a_program_comes_sealed() {
     use std::os::fd::AsFd as _;
     let keep = temp();
     let n1 = founder(&keep, "n1");
-    let run = ctl::codec::encode(
-        &ctl::tool::Request::Run {
+    let run = control_protocol::codec::encode(
+        &control_protocol::tool::Request::Run {
             on: None,
             movable: false,
             any_cpu: false,
@@ -196,8 +196,11 @@ fn a_program_comes_sealed() {
     let refusal = |descriptors: &[std::os::fd::BorrowedFd<'_>]| {
         let socket = packet::connect(&n1.run_dir().join("ternd.sock")).unwrap();
         packet::send(&socket, &run, descriptors).unwrap();
-        match ctl::tool::Assembly::default().take(&packet::receive(&socket, 1 << 16).unwrap().bytes).unwrap() {
-            Some(ctl::tool::Answer::Failed { reason, .. }) => reason,
+        match control_protocol::tool::Assembly::default()
+            .take(&packet::receive(&socket, 1 << 16).unwrap().bytes)
+            .unwrap()
+        {
+            Some(control_protocol::tool::Answer::Failed { reason, .. }) => reason,
             answer => panic!("{answer:?}"),
         }
     };

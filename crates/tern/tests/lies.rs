@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::hkdf;
 use common::eventually;
-use ctl::facts::Load;
-use ctl::peer::{Datagram, Member, PulseEntry};
+use control_protocol::facts::Load;
+use control_protocol::peer::{Datagram, Member, PulseEntry};
 use lab::Lab;
 use serde_json::Value;
 
@@ -102,7 +102,7 @@ fn lies_are_bounded_said_and_outlived() {
         let (age_ms, load) = lies()[counter as usize % lies().len()];
         let entries = ids.iter().map(|id| PulseEntry { id: *id, age_ms, load }).collect();
         let pulse = Datagram::Pulse { me: me.clone(), digest: counter, entries };
-        let mut datagram = sealed(&key.stdout, counter, &ctl::codec::encode(&pulse, 1300).unwrap());
+        let mut datagram = sealed(&key.stdout, counter, &control_protocol::codec::encode(&pulse, 1300).unwrap());
         if counter % 10 == 0 {
             // Damaged on the way.
             let at = counter as usize % datagram.len();

@@ -61,9 +61,10 @@ fn surrounded(command: &mut Command) -> &mut Command {
 fn obey(order: AgentRequest) -> Reply {
     let done = |result: Result<()>| Reply::Done(result.map_err(|e| crate::error::chain(&e)));
     match order {
-        AgentRequest::Ask(request) => {
-            Reply::Answered(cluster::ask_at(&ctl::paths::daemon_socket(ctl::paths::RUN_DIR.as_ref()), &request))
-        }
+        AgentRequest::Ask(request) => Reply::Answered(cluster::ask_at(
+            &control_protocol::paths::daemon_socket(control_protocol::paths::RUN_DIR.as_ref()),
+            &request,
+        )),
         AgentRequest::Start(argv) => done(start(&argv)),
         AgentRequest::Daemon => {
             let mut daemon = DAEMON.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

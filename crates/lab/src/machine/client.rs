@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use ctl::tool::{Answer, Request};
+use control_protocol::tool::{Answer, Request};
 
 use super::words::{AgentRequest, Happened, Input, PIECE_BYTES, PORT, Reply, receive, send};
 use crate::ended::Ended;

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 
-use ctl::tool::{Answer, Request};
+use control_protocol::tool::{Answer, Request};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 

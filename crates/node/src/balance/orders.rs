@@ -6,9 +6,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use ::policy::{Ask, Move};
-use ctl::history::By;
-use ctl::moves::{Leg, Wish};
-use ctl::peer::PeerRequest;
+use control_protocol::history::By;
+use control_protocol::moves::{Leg, Wish};
+use control_protocol::peer::PeerRequest;
 
 use crate::daemon::Daemon;
 use crate::dial::Session;

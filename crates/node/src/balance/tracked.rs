@@ -4,8 +4,8 @@
 use std::time::Instant;
 
 use ::policy::{Lag, Mean, ProcessView, Tie};
-use ctl::steward::Guest;
-use ctl::tool::{Hint, Pin};
+use control_protocol::steward::Guest;
+use control_protocol::tool::{Hint, Pin};
 
 /// Over which a process' wants and calls are smoothed, milliseconds.
 const SMOOTHED_MS: f64 = 2000.0;

@@ -5,7 +5,7 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use ctl::steward::RoomId;
+use control_protocol::steward::RoomId;
 
 use crate::hosted::Process;
 use crate::locks::lock;

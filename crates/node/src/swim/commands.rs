@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use ctl::peer::Member;
+use control_protocol::peer::Member;
 use tokio::sync::{mpsc, oneshot};
 
 /// Commands that may wait.

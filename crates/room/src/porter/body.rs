@@ -5,6 +5,7 @@ use super::{Notice, hear, setup, tell};
 use crate::ids;
 use os::namespace::CapabilitySets;
 use os::{Error, Result, namespace, seccomp};
+use room_protocol::message::{Arrival, Capabilities, Directory, Place, StandinId};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ffi::CString;
@@ -12,7 +13,6 @@ use std::io::{Read, Seek};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::LazyLock;
-use wire::message::{Arrival, Capabilities, Directory, Place, StandinId};
 
 /// A clone call with this word as its second argument is no clone: the child speaks to its tracer,
 /// which is stopped at it by the filter.
@@ -299,7 +299,7 @@ fn open_standins(place: &Place, room: &setup::Room) -> Result<()> {
     let base = match &place.arrival {
         Some(arrival) => {
             let files = (arrival.files_at..).take(arrival.files.len());
-            body::free_numbers_from(LOWEST, numbers().chain(files), place.descriptors.len() + 1)
+            checkpoint::free_numbers_from(LOWEST, numbers().chain(files), place.descriptors.len() + 1)
         }
         None => numbers().map(|fd| fd + 1).max().unwrap_or(0).max(LOWEST),
     };

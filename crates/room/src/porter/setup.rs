@@ -2,11 +2,11 @@
 
 use super::{HIDDEN_PROC, Setup};
 use os::{Error, Result, mount, namespace};
+use room_protocol::message::Mount;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use wire::message::Mount;
 
 /// What the porter keeps of a room that is set up.
 pub struct Room {
@@ -39,7 +39,7 @@ pub fn make(setup: &Setup) -> Result<(Room, Vec<String>)> {
         .find(|p| p.is_dir())
         .ok_or_else(|| odd("no directory to mount on"))?;
     let mut missing = Vec::new();
-    let is_memory = |place: &&Mount| place.path == wire::SHARED_MEMORY.as_bytes();
+    let is_memory = |place: &&Mount| place.path == room_protocol::SHARED_MEMORY.as_bytes();
     let memory = setup.home.mounts.iter().zip(devices).find(|(place, _)| is_memory(place));
     for (place, device) in setup.home.mounts.iter().zip(devices).filter(|(place, _)| !is_memory(place)) {
         let target = below(&root, &place.path);
@@ -119,7 +119,7 @@ fn own_dev(root: &Path, standins: BorrowedFd<'_>) -> Result<()> {
 /// The home's files that are there to be mapped; if home has no place of its own for them, the room
 /// has.
 fn shared_memory(root: &Path, device: Option<i32>) -> Result<()> {
-    let (place, flags) = (below(root, wire::SHARED_MEMORY.as_bytes()), libc::MS_NOSUID | libc::MS_NODEV);
+    let (place, flags) = (below(root, room_protocol::SHARED_MEMORY.as_bytes()), libc::MS_NOSUID | libc::MS_NODEV);
     match device {
         Some(device) => mount::mount("tern", &place, "fuse", flags, &mount::fuse_options(device, &place)),
         None => mount::mount("tern-shm", &place, "tmpfs", flags | libc::MS_NOEXEC, "mode=1777"),

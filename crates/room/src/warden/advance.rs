@@ -5,16 +5,16 @@
 
 use super::describe_guest;
 use super::shared::Shared;
-use body::{BodyError, FILES_BYTES_MAX, Run};
+use checkpoint::{BodyError, FILES_BYTES_MAX, Run};
 use link::Bulk;
+use migration_plan::Pace;
 use os::inject::Memory;
 use os::pages::Own;
 use os::ptrace::HostTid;
+use room_protocol::message::onward::Said;
+use room_protocol::{Kind, ToHome, page_frames};
 use std::cell::RefCell;
 use std::sync::Arc;
-use strategy::Pace;
-use wire::message::onward::Said;
-use wire::{Kind, ToHome, page_frames};
 
 /// Sends them in a thread of its own, and tells home. `number`: which try of home's wants that.
 pub fn start(room: &Arc<Shared>, pid: i32, number: u32, pace: Pace) {
@@ -42,7 +42,7 @@ fn send(room: &Shared, pid: i32, number: u32, pace: Pace) -> Result<(), BodyErro
     let bulk = RefCell::new(Bulk::new(pace));
     // Pieces of pages cannot be compared.
     let batch_bytes = || bulk.borrow().batch_bytes().max(page_frames::PAGE_BYTES as u64);
-    body::each_of(&runs, &bytes, batch_bytes, |runs, bytes| {
+    checkpoint::each_of(&runs, &bytes, batch_bytes, |runs, bytes| {
         let called_off = || BodyError::Stays("home does not want it any more".into());
         let (rest, bytes) = room.stocked.advance(pid, number, runs, bytes).ok_or_else(called_off)?;
         if rest.is_empty() {

@@ -16,10 +16,10 @@ use crate::guest_memory;
 use os::process::Limit;
 use os::ptrace::HostTid;
 use os::seccomp::{Answer, Given};
+use room_protocol::ToHome;
+use room_protocol::message::{Call, CallId, StandinId};
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use wire::ToHome;
-use wire::message::{Call, CallId, StandinId};
 
 /// What is to be done when a call succeeded.
 #[derive(Clone, Debug)]

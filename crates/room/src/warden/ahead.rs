@@ -4,19 +4,19 @@
 
 use super::direct_link::{self, Out};
 use super::shared::Shared;
-use body::{Ahead, BodyError, Copied, Stocked, preliminary};
+use checkpoint::{Ahead, BodyError, Copied, Stocked, preliminary};
 use image::Image;
 use link::{Bulk, LinkError};
+use migration_plan::{Costs, Rounds};
 use os::inject::Memory;
 use os::ptrace::HostTid;
 use os::track::Tracker;
+use room_protocol::message::onward::{self, Said, Went};
+use room_protocol::{Kind, ToHome, ToRoom, page_frames};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
-use strategy::{Costs, Rounds};
-use wire::message::onward::{self, Said, Went};
-use wire::{Kind, ToHome, ToRoom, page_frames};
 
 /// How long the body may take to be watched: it may wait for home, or for a page of a file.
 const WATCHED_WITHIN: Duration = Duration::from_secs(1);
@@ -147,35 +147,35 @@ impl<'a> Pages<'a> {
         Pages { room, pid, way, bulk, stocked: Stocked::default(), sent_bytes: 0 }
     }
 
-    /// Sends these ([`body::each_batch`]).
+    /// Sends these ([`checkpoint::each_batch`]).
     pub fn send(
         &mut self,
-        runs: &[body::Run],
+        runs: &[checkpoint::Run],
         areas: &[image::Area],
         memory: &Memory,
         fresh: bool,
-        unreadable: Option<&mut Vec<body::Run>>,
+        unreadable: Option<&mut Vec<checkpoint::Run>>,
     ) -> Result<(), BodyError> {
         if fresh {
-            for part in body::dense(memory.pid(), runs, areas)?.chunks(page_frames::LATER_RUNS) {
+            for part in checkpoint::dense(memory.pid(), runs, areas)?.chunks(page_frames::LATER_RUNS) {
                 self.way.link.send(Kind::Dense, 0, 0, &[&page_frames::pages_head(self.pid, part)]).map_err(lost)?;
             }
         }
         let this = std::cell::RefCell::new(self);
         let batch_bytes = || this.borrow().bulk.batch_bytes();
-        body::each_batch(runs, memory, areas, fresh, unreadable, batch_bytes, |runs, bytes| {
+        checkpoint::each_batch(runs, memory, areas, fresh, unreadable, batch_bytes, |runs, bytes| {
             this.borrow_mut().send_batch(runs, bytes)
         })
     }
 
     /// The same, of pages whose bytes are known. Home is not told: how many bytes went, and how
     /// many of them over the wire.
-    pub fn send_read(&mut self, runs: &[body::Run], bytes: &[u8]) -> Result<(u64, u64), BodyError> {
+    pub fn send_read(&mut self, runs: &[checkpoint::Run], bytes: &[u8]) -> Result<(u64, u64), BodyError> {
         self.keep(runs, bytes);
         let (pid, link, bulk) = (self.pid, &self.way.link, std::cell::RefCell::new(&mut self.bulk));
         let mut wire_bytes = 0;
         let batch_bytes = || bulk.borrow().batch_bytes();
-        body::each_of(runs, bytes, batch_bytes, |runs, bytes| {
+        checkpoint::each_of(runs, bytes, batch_bytes, |runs, bytes| {
             let sent = bulk.borrow_mut().send(link, Kind::Pages, &[&page_frames::pages_head(pid, runs), bytes]);
             sent.map(|bytes| wire_bytes += bytes).map_err(lost)
         })?;
@@ -190,7 +190,7 @@ impl<'a> Pages<'a> {
     }
 
     /// Sends a batch, and tells home.
-    pub fn send_batch(&mut self, runs: &[body::Run], bytes: &[u8]) -> Result<(), BodyError> {
+    pub fn send_batch(&mut self, runs: &[checkpoint::Run], bytes: &[u8]) -> Result<(), BodyError> {
         self.keep(runs, bytes);
         let Some(divided) = self.stocked.divide(runs, bytes) else { return self.send_all(runs, bytes) };
         let there = divided.there.iter().map(|run| run.1).sum();
@@ -200,13 +200,13 @@ impl<'a> Pages<'a> {
     }
 
     /// What goes over a slow link may come back over one.
-    pub fn keep(&self, runs: &[body::Run], bytes: &[u8]) {
+    pub fn keep(&self, runs: &[checkpoint::Run], bytes: &[u8]) {
         if self.room.leftovers.wants(self.bulk.is_slow()) || !self.stocked.is_empty() {
             self.room.leftovers.note(self.pid, runs, bytes);
         }
     }
 
-    fn send_all(&mut self, runs: &[body::Run], bytes: &[u8]) -> Result<(), BodyError> {
+    fn send_all(&mut self, runs: &[checkpoint::Run], bytes: &[u8]) -> Result<(), BodyError> {
         let parts = [&page_frames::pages_head(self.pid, runs), bytes];
         self.send_frame(Kind::Pages, &parts, bytes.len() as u64)
     }

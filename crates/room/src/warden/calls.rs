@@ -26,12 +26,12 @@ use super::wall;
 use crate::{guest_memory, ids};
 use os::ptrace::HostTid;
 use os::seccomp::{Answer, Notice};
+use room_protocol::ToHome;
+use room_protocol::message::{Call, StandinId};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::sync::Arc;
 use systable::{Arg, Class, Special};
-use wire::ToHome;
-use wire::message::{Call, StandinId};
 
 /// Longest path, bytes (PATH_MAX of linux/limits.h).
 const PATH_BYTES_MAX: usize = 4096;

@@ -7,8 +7,8 @@ use super::shared::{Pending, Shared};
 use super::tracer::Order;
 use os::contain::{Failure, contained_for};
 use os::ptrace::HostTid;
-use wire::ToHome;
-use wire::message::CallId;
+use room_protocol::ToHome;
+use room_protocol::message::CallId;
 
 impl Shared {
     /// Does `work`, on account of process `pid` if that is known. If it panics, that guest is

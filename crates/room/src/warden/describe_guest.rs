@@ -6,7 +6,7 @@ use super::held;
 use super::proc::known_as;
 use super::shared::Shared;
 use super::standins;
-use body::{BodyError, Files, Gathered, OpenFiles};
+use checkpoint::{BodyError, Files, Gathered, OpenFiles};
 use homefs::removed::is_made_up;
 use image::{Descriptor, File, Image, Opened};
 use os::areas::{Area, Shown};
@@ -51,7 +51,7 @@ impl HomeFiles {
             let Some((mount, super_block)) = line.split_once(" - ") else { continue };
             let mut fields = mount.split(' ');
             let (number, device) = (fields.next(), fields.nth(1).and_then(|d| d.split_once(':')));
-            let is_memory = fields.nth(1) == Some(wire::SHARED_MEMORY);
+            let is_memory = fields.nth(1) == Some(room_protocol::SHARED_MEMORY);
             if let (true, Some(number), Some((major, minor))) =
                 (super_block.starts_with("fuse tern "), number.and_then(|n| n.parse().ok()), device)
                 && let (Ok(major), Ok(minor)) = (major.parse(), minor.parse())
@@ -227,7 +227,7 @@ fn gather(
     if family.is_none() {
         objects = objects.running();
     }
-    let memory = body::memory(host.0, &areas, &mut files, &mut objects, |area: &Area| {
+    let memory = checkpoint::memory(host.0, &areas, &mut files, &mut objects, |area: &Area| {
         let name = String::from_utf8_lossy(&area.name);
         if let Some(fd) = kept_at_home(room, pid, area) {
             // Home's own link to the very file, whatever its name is now.
@@ -256,7 +256,7 @@ fn gather(
     };
     // The copy has no data before it.
     if memory.guarded {
-        image.process.guards = body::guards(host.0, &image.areas)?;
+        image.process.guards = checkpoint::guards(host.0, &image.areas)?;
     }
     let (copy, is_terns) = room.guests().get(pid).map_or((None, false), |guest| (guest.vdso, guest.without_vdso));
     image.process.vdso = copy.or(memory.vdso).filter(|_| !is_terns);
@@ -309,9 +309,10 @@ fn descriptors(
                 let name = process::link(host.0, &format!("fd/{fd}"))?;
                 let one = (fd, &info, name.as_path());
                 // Nobody at home is asked of what is not home's.
-                let is_removed = !home.mounts.contains(&info.mount_id) && body::is_removed_memory(host.0, fd, &name);
+                let is_removed =
+                    !home.mounts.contains(&info.mount_id) && checkpoint::is_removed_memory(host.0, fd, &name);
                 if let Some(family) = family {
-                    let is_memory = is_removed || body::is_memory(&name);
+                    let is_memory = is_removed || checkpoint::is_memory(&name);
                     others.get_or_insert_with(|| Others::of(room, pid)).have_not(host, one, (is_memory, family))?;
                 }
                 match objects.describe(host.0, &pidfd, one)? {
@@ -352,10 +353,10 @@ fn home_file(
         // What the room says of its processes is what home says of their deputies.
         let offset = info.offset;
         let known = PathBuf::from(OsString::from_vec(known_as(name.as_os_str().as_bytes())));
-        return Ok(Opened::File { file: files.own(body::nameable(&known, info)), offset });
+        return Ok(Opened::File { file: files.own(checkpoint::nameable(&known, info)), offset });
     }
     let is_homes = home.mounts.contains(&info.mount_id);
-    if !is_homes && !body::is_everywhere(host.0, fd) {
+    if !is_homes && !checkpoint::is_everywhere(host.0, fd) {
         return Err(BodyError::Stays(format!("descriptor {fd} ({}) lives in the room", name.display())));
     }
     Ok(Opened::File { file: files.own(named((fd, info, name), !is_homes)?), offset: info.offset })
@@ -363,7 +364,7 @@ fn home_file(
 
 /// The file of home's that this descriptor is open on, or one that is there everywhere.
 pub fn named((fd, info, name): One<'_>, everywhere: bool) -> Result<File, BodyError> {
-    let file = body::open_file(fd, info, &without_end(name.to_owned()), everywhere)?;
+    let file = checkpoint::open_file(fd, info, &without_end(name.to_owned()), everywhere)?;
     Ok(File { removed: is_made_up(&file.path), ..file })
 }
 
@@ -377,7 +378,7 @@ fn memories_alone(room: &Shared, pid: i32, memories: &[Shown], family: &[i32]) -
     if memories.is_empty() {
         return Ok(());
     }
-    let maps = |host: HostTid| !body::mappers([host.0], memories).is_empty();
+    let maps = |host: HostTid| !checkpoint::mappers([host.0], memories).is_empty();
     let strangers = others_of(room, pid).into_iter().filter(|(pid, _)| !family.contains(pid));
     let sharers = strangers.filter(|(_, host)| maps(*host));
     let sharers: Vec<String> = sharers.map(|(pid, _)| pid.to_string()).collect();
@@ -425,7 +426,7 @@ impl Others {
             return Ok(());
         };
         // Who shares /dev/null shares nothing.
-        if body::is_everywhere(host.0, fd) || body::is_place(host.0, fd, info) {
+        if checkpoint::is_everywhere(host.0, fd) || checkpoint::is_place(host.0, fd, info) {
             return Ok(());
         }
         let words = format!("descriptor {fd} ({}) is one open file with process {other}'s", name.display());

@@ -7,9 +7,9 @@
 //! ([`systable::filter::devices`]) and in /proc/PID/maps. Those that began here see this machine's,
 //! which costs nothing.
 
+use room_protocol::message::HomeDevice;
 use std::collections::HashMap;
 use std::sync::OnceLock;
-use wire::message::HomeDevice;
 
 /// Major numbers of pseudo-terminals (linux/major.h, UNIX98_PTY_SLAVE_MAJOR), whose file system is
 /// part of the room's /dev.

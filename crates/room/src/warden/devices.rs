@@ -17,10 +17,10 @@ use homefs::proto::{
 };
 use os::ptrace::HostTid;
 use paths::{Opening, Paths};
+use room_protocol::ToHome;
+use room_protocol::message::{Call, CallId, DeviceName, DeviceNode, Look, StandinId};
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use wire::ToHome;
-use wire::message::{Call, CallId, DeviceName, DeviceNode, Look, StandinId};
 
 /// Names of directories and links change seldom; devices are looked up each time, for it matters
 /// who asks.

@@ -6,11 +6,13 @@
 use super::following::{Followed, Source};
 use super::receiver::Item;
 use super::shared::Shared;
-use body::{Ahead, BodyError, Lender, Stocked};
-use ctl::steward::{Preamble, RoomId};
+use checkpoint::{Ahead, BodyError, Lender, Stocked};
+use control_protocol::steward::{Preamble, RoomId};
 use identity::Identity;
 use link::{LinkError, Receiver, Sender};
 use os::contain::contained;
+use room_protocol::message::onward::{Hello, Lane, Said, Ticket, Wanted};
+use room_protocol::{Kind, ToHome, ToRoom, page_frames};
 use std::collections::HashMap;
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};
@@ -19,8 +21,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use thiserror::Error;
-use wire::message::onward::{Hello, Lane, Said, Ticket, Wanted};
-use wire::{Kind, ToHome, ToRoom, page_frames};
 
 /// How long another node may take to be reached.
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
@@ -199,7 +199,7 @@ fn reach(room: &Shared, pid: i32, lane: &Lane) -> Result<Out, LaneError> {
     let name = identity::server_name(&identity::NodeName::new(lane.node.as_str())?)?;
     let kept = socket.try_clone()?;
     let (link, back, _) = link::connect(socket, identity.client_config(), name)?;
-    let hello = Hello { version: wire::VERSION, pid, ticket: lane.ticket };
+    let hello = Hello { version: room_protocol::VERSION, pid, ticket: lane.ticket };
     let hello = postcard::to_stdvec(&hello).map_err(|_| LaneError::Odd("what is brought cannot be said"))?;
     link.send(Kind::Message, 0, 0, &[&hello])?;
     Ok(Out { link: Arc::new(link), socket: Arc::new(kept), back: Arc::new(Mutex::new(Some(back))) })
@@ -317,7 +317,7 @@ fn take_in(room: &Shared, socket: TcpStream) -> Result<(), LaneError> {
     let head = from.receive(&mut body)?;
     let hello = postcard::from_bytes::<Hello>(&body).ok().filter(|_| head.kind == Kind::Message);
     let Hello { version, pid, ticket } = hello.ok_or(LaneError::Odd("it does not say what it brings"))?;
-    if version != wire::VERSION {
+    if version != room_protocol::VERSION {
         return Err(LaneError::Odd("it speaks another version of the room protocol: upgrade one of the nodes"));
     }
     kept.set_read_timeout(None)?;

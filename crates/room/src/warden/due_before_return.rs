@@ -5,10 +5,10 @@
 //! changed at home.
 
 use os::ptrace::HostTid;
+use room_protocol::message::Credentials;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};
-use wire::message::Credentials;
 
 /// One of these things.
 #[derive(Debug)]

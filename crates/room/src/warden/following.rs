@@ -5,16 +5,16 @@
 use super::receiver::Item;
 use super::shared::Shared;
 use super::tracer::Order;
-use body::{BodyError, Pager};
+use checkpoint::{BodyError, Pager};
 use link::{Body, Sender as Link};
+use migration_plan::{Range, Ranges};
 use os::pidfd::PidFd;
 use os::userfault::Userfault;
+use room_protocol::message::onward::{Said, Wanted};
+use room_protocol::{Kind, ToHome};
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use strategy::{Range, Ranges};
-use wire::message::onward::{Said, Wanted};
-use wire::{Kind, ToHome};
 
 /// Who has the pages.
 #[derive(Clone)]
@@ -127,8 +127,8 @@ impl Followed {
     fn process(&self) -> Option<i32> {
         match self {
             Followed::Begins { pid, .. } | Followed::Complete { pid, .. } | Followed::Broken { pid, .. } => Some(*pid),
-            Followed::Pushed { body, .. } => wire::page_frames::process(body),
-            Followed::Vacant { body, .. } => wire::page_frames::process(body),
+            Followed::Pushed { body, .. } => room_protocol::page_frames::process(body),
+            Followed::Vacant { body, .. } => room_protocol::page_frames::process(body),
             Followed::Ended => None,
         }
     }
@@ -172,7 +172,7 @@ pub fn serve(room: &Shared) {
                 }
             }
             Followed::Pushed { body, source } => {
-                let Some((pages, zeros)) = wire::page_frames::pushed(&body) else { return };
+                let Some((pages, zeros)) = room_protocol::page_frames::pushed(&body) else { return };
                 if let Some(pager) = of(&pagers, pages.pid, &source) {
                     pager.put_zeros(&zeros);
                     pager.put(&pages.runs, pages.bytes);
@@ -180,7 +180,7 @@ pub fn serve(room: &Shared) {
                 source.tell(room, ToHome::Filled { pid: pages.pid }, &Wanted::Filled);
             }
             Followed::Vacant { body, source } => {
-                let Some((pid, runs)) = wire::page_frames::later(&body) else { return };
+                let Some((pid, runs)) = room_protocol::page_frames::later(&body) else { return };
                 if let Some(pager) = of(&pagers, pid, &source) {
                     pager.vacate(&runs);
                 }
@@ -206,7 +206,7 @@ pub fn serve(room: &Shared) {
 /// The body runs meanwhile; it may have ended.
 fn make_huge(room: &Shared, pid: i32, wanted: &[Range]) {
     let host = room.guests().host(pid);
-    if let Some(Err(e)) = host.map(|host| body::make_huge(host.0, wanted)) {
+    if let Some(Err(e)) = host.map(|host| checkpoint::make_huge(host.0, wanted)) {
         tracing::debug!("process {pid}: {e}");
     }
 }

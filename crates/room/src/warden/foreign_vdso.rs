@@ -8,7 +8,7 @@
 //!   makes its call. The copy goes when it leaves.
 
 use super::guests::Guest;
-use body::BodyError;
+use checkpoint::BodyError;
 use image::{Area, Image, Vdso};
 use libc::user_regs_struct;
 use os::areas;

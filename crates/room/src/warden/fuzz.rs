@@ -17,12 +17,12 @@ use arbitrary::Unstructured;
 use homefs::proto::{InHeader, Request};
 use os::inject::Memory;
 use os::ptrace::HostTid;
+use room_protocol::ToRoom;
+use room_protocol::message::{Call, CallId, StandinId, onward};
 use std::fs::File;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use wire::ToRoom;
-use wire::message::{Call, CallId, StandinId, onward};
 use zerocopy::IntoBytes;
 
 const GUEST: Who = Who { pid: 7, tid: 7 };
@@ -263,41 +263,45 @@ fn next_number(room: &Shared) -> u64 {
 /// # Panics
 /// They were put elsewhere.
 pub fn page_frames(input: &[u8]) {
-    let _ = (wire::packed::read(input), wire::page_frames::part(input), wire::page_frames::process(input));
-    let _ = (wire::page_frames::later(input), wire::page_frames::advance(input));
+    let _ = (
+        room_protocol::packed::read(input),
+        room_protocol::page_frames::part(input),
+        room_protocol::page_frames::process(input),
+    );
+    let _ = (room_protocol::page_frames::later(input), room_protocol::page_frames::advance(input));
     let Ok(memory) = Memory::of(host().0) else { return };
     with_memory(|at| {
         let private = image::Area::anonymous(at, at + OWN as u64 / 2, 3);
         let shared = (at + OWN as u64 / 2, OWN as u64 / 2);
-        let put = |runs: &[body::Run], bytes: &[u8]| {
-            let _ = body::fuzz::put(&moved(runs, at), bytes, &[private], shared, &memory);
+        let put = |runs: &[checkpoint::Run], bytes: &[u8]| {
+            let _ = checkpoint::fuzz::put(&moved(runs, at), bytes, &[private], shared, &memory);
         };
-        if let Some(pages) = wire::page_frames::pages(input) {
+        if let Some(pages) = room_protocol::page_frames::pages(input) {
             put(&pages.runs, pages.bytes);
         }
-        if let Some((pages, zeros)) = wire::page_frames::pushed(input) {
+        if let Some((pages, zeros)) = room_protocol::page_frames::pushed(input) {
             put(&pages.runs, pages.bytes);
-            let _ = body::lie_within(&zeros, &[private]);
+            let _ = checkpoint::lie_within(&zeros, &[private]);
         }
         // Such frames are seldom met by chance.
         let mut input = Unstructured::new(input);
         let _ = frame(&mut input).map(|(runs, bytes)| {
-            let body = [wire::page_frames::pages_head(GUEST.pid, &runs), bytes].concat();
-            wire::page_frames::pages(&body).into_iter().for_each(|pages| put(&pages.runs, pages.bytes));
+            let body = [room_protocol::page_frames::pages_head(GUEST.pid, &runs), bytes].concat();
+            room_protocol::page_frames::pages(&body).into_iter().for_each(|pages| put(&pages.runs, pages.bytes));
         });
     });
 }
 
 /// The guest's memory begins where the input cannot know: small addresses mean places in it.
-fn moved(runs: &[body::Run], at: u64) -> Vec<body::Run> {
-    let is_near = |run: &body::Run| run.0 < 1 << 20;
+fn moved(runs: &[checkpoint::Run], at: u64) -> Vec<checkpoint::Run> {
+    let is_near = |run: &checkpoint::Run| run.0 < 1 << 20;
     runs.iter()
         .map(|run| if is_near(run) { (at.wrapping_add(run.0).wrapping_sub(8192), run.1) } else { *run })
         .collect()
 }
 
-fn frame(input: &mut Unstructured<'_>) -> arbitrary::Result<(Vec<body::Run>, Vec<u8>)> {
-    const PIECE: u64 = wire::page_frames::PIECE_BYTES as u64;
+fn frame(input: &mut Unstructured<'_>) -> arbitrary::Result<(Vec<checkpoint::Run>, Vec<u8>)> {
+    const PIECE: u64 = room_protocol::page_frames::PIECE_BYTES as u64;
     let mut runs = Vec::new();
     for _ in 0..input.int_in_range(1..=4)? {
         let place = u64::from(input.arbitrary::<u8>()?) * PIECE;

@@ -4,10 +4,10 @@
 use super::guests::Waiting;
 use super::shared::Shared;
 use os::seccomp::Answer;
+use room_protocol::ToHome;
+use room_protocol::message::Errand;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
-use wire::ToHome;
-use wire::message::Errand;
 
 /// Calls that wait until their process has gone home.
 #[derive(Debug, Default)]

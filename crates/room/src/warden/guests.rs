@@ -6,10 +6,10 @@ use crate::porter::IPC_LOCK;
 use os::process::Limit;
 use os::ptrace::HostTid;
 use os::seccomp::Answer;
+use room_protocol::message::{Descriptor, Place, StandinId};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use wire::message::{Descriptor, Place, StandinId};
 
 /// A thread of a guest, by the home's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

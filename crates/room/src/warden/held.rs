@@ -6,14 +6,14 @@ use super::shared::Shared;
 use os::areas::Area;
 use os::pidfd::PidFd;
 use os::ptrace::HostTid;
+use room_protocol::ToHome;
+use room_protocol::message::Errand;
 use std::ffi::OsString;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use wire::ToHome;
-use wire::message::Errand;
 
 /// Whether an area shows such a file.
 pub fn shows(area: &Area, home: &HomeFiles) -> bool {
@@ -102,7 +102,7 @@ fn name(host: HostTid, inode: u64) -> Option<Vec<u8>> {
 }
 
 /// Where a process has such files mapped.
-pub fn mapped(host: HostTid) -> Result<Vec<(u64, u64)>, body::BodyError> {
+pub fn mapped(host: HostTid) -> Result<Vec<(u64, u64)>, checkpoint::BodyError> {
     let home = HomeFiles::of(host)?;
     if home.memory.is_none() {
         return Ok(Vec::new());

@@ -13,14 +13,14 @@ use super::shared::{Pending, Shared, Written};
 use super::standins::What;
 use super::tracer::{News, Order, gains_by_exec};
 use crate::porter::{IPC_LOCK, SYS_NICE};
-use body::Lender;
+use checkpoint::Lender;
 use os::contain::on_account_of;
 use os::pidfd::PidFd;
 use os::seccomp::Answer;
+use room_protocol::ToRoom;
+use room_protocol::message::{CallId, onward};
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use wire::ToRoom;
-use wire::message::{CallId, onward};
 
 /// Obeys one message. `false`: the room is to end.
 pub fn obey(room: &Arc<Shared>, message: ToRoom) -> bool {

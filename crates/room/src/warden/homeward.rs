@@ -7,19 +7,19 @@ use super::describe_guest;
 use super::shared::Shared;
 use super::tracer::{pages_within, send_dense, send_image};
 use super::windows::Windows;
-use body::{Ahead, BodyError, Copied, Files, Gathered, preliminary};
+use checkpoint::{Ahead, BodyError, Copied, Files, Gathered, preliminary};
 use image::{Area, Image};
 use link::Bulk;
+use migration_plan::{COPIED_BYTES_MAX, Costs, Rounds};
 use os::inject::Memory;
 use os::ptrace::HostTid;
 use os::track::Tracker;
+use room_protocol::ToHome;
+use room_protocol::message::onward::{self, Said, Ticket, Went};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
-use strategy::{COPIED_BYTES_MAX, Costs, Rounds};
-use wire::ToHome;
-use wire::message::onward::{self, Said, Ticket, Went};
 
 /// What has gone home of bodies that run, by process and try.
 #[derive(Debug, Default)]
@@ -102,7 +102,7 @@ fn send(
     let bulk = RefCell::new(Bulk::new(wish.ahead.pace));
     let batch_bytes = || bulk.borrow().batch_bytes();
     let sent = Cell::new(0);
-    let send_pages = |runs: &[body::Run], bytes: &[u8]| {
+    let send_pages = |runs: &[checkpoint::Run], bytes: &[u8]| {
         sent.set(sent.get() + bytes.len() as u64);
         pages_within(room, pid, &bulk, runs, bytes)
     };
@@ -127,7 +127,7 @@ fn send(
         if round.fresh {
             send_dense(room, pid, host, round.runs, round.areas)?;
         }
-        body::each_batch(round.runs, &memory, round.areas, round.fresh, unreadable, batch_bytes, send_pages)?;
+        checkpoint::each_batch(round.runs, &memory, round.areas, round.fresh, unreadable, batch_bytes, send_pages)?;
         in_place(room, pid)?;
         os::fault::at("round homeward there")?;
         Ok::<_, BodyError>(sent.get() - before)
@@ -150,7 +150,7 @@ fn areas(room: &Shared, pid: i32, host: HostTid, taken: &[(u64, u64)]) -> Result
     describe_guest::as_at_home(room, pid, &mut areas);
     areas.retain(|a| a.inode == 0 && !a.shared && !a.name.starts_with(b"/"));
     let no_file = |_: &os::areas::Area| Err("it shows a file".to_owned());
-    let mut found = body::memory(host.0, &areas, &mut Files::default(), &mut Gathered::in_room(), no_file)?.areas;
+    let mut found = checkpoint::memory(host.0, &areas, &mut Files::default(), &mut Gathered::in_room(), no_file)?.areas;
     let is_free = |a: &Area| taken.iter().all(|(start, end)| *end <= a.start || a.end <= *start);
     found.retain(|a| is_free(a) && !a.locked && !a.droppable && a.key == 0);
     // They may have changed while the kernel listed them.

@@ -2,9 +2,9 @@
 //! nothing: what those who wait for them are told is completed here.
 
 use crate::usage::Usage;
+use room_protocol::message::{Call, CallId};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use wire::message::{Call, CallId};
 
 /// The most ended processes that are remembered: those whose parents do not wait for them are
 /// forgotten in time.

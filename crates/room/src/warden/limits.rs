@@ -4,8 +4,8 @@
 //! however many rooms there are. The limit for one may have leaves the others something.
 
 use super::args::WardenArgs;
-use ctl::paths::{ROOMS_GROUP, room_group};
-use ctl::steward::RoomId;
+use control_protocol::paths::{ROOMS_GROUP, room_group};
+use control_protocol::steward::RoomId;
 use os::cgroup::{Group, Limits};
 use os::ptrace::HostTid;
 use std::time::Duration;

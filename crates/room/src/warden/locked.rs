@@ -4,9 +4,9 @@
 //! Which of a body's descriptors they are only the kernel knows. Its stopped thread is made to have
 //! a file synced: the request says which one that is, and goes no further.
 
+use room_protocol::message::OpenAtHome;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use wire::message::OpenAtHome;
 
 /// The locks that are held.
 #[derive(Debug, Default)]

@@ -1,8 +1,8 @@
 //! A call of class `home` and its memory, from the guest to the wire and back. Reads guest memory
 //! through a function, so that it can be tested without a guest.
 
+use room_protocol::message::Call;
 use systable::{Arg, Len};
-use wire::message::Call;
 
 /// Most bytes of memory that one forwarded call may carry.
 pub const DATA_BYTES_MAX: usize = 64 << 10;

@@ -1,7 +1,7 @@
 //! What home has of guests who are about to come home, from before they left: it says so before it
 //! asks for them, and what is still the same is not sent.
 
-use body::{Divided, PageHash, Run, Stocked};
+use checkpoint::{Divided, PageHash, Run, Stocked};
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -70,7 +70,7 @@ mod tests {
     fn what_was_said_for_another_move_does_not_count() {
         let (at_home, page) = (AtHome::default(), [1; 4096]);
         let has = || at_home.divide(7, &[(0x1000, 4096)], &page).is_some();
-        let said = || vec![(0x1000, body::page_hash(&page))];
+        let said = || vec![(0x1000, checkpoint::page_hash(&page))];
         at_home.hear(7, said(), true);
         at_home.hear(7, vec![(0x2000, [0; 16])], false);
         assert!(has() && at_home.has(7) && !at_home.has(8));

@@ -24,11 +24,11 @@ use os::ptrace::HostTid;
 pub use own::owner;
 pub use place::known_as;
 use place::{Merged, Place};
+use room_protocol::ToHome;
+use room_protocol::message::{CallId, DeviceName, DeviceNode, Look, StandinId};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use wire::ToHome;
-use wire::message::{CallId, DeviceName, DeviceNode, Look, StandinId};
 
 /// How long the kernel may believe what was said of a process: long enough for one look at it, too
 /// short to be noticed.

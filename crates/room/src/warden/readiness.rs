@@ -3,9 +3,9 @@
 //! processes at home use the same open file: what they take is not told.
 
 use super::spares::is_own;
+use room_protocol::message::StandinId;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use wire::message::StandinId;
 
 #[derive(Debug, Default)]
 struct State {

@@ -6,20 +6,20 @@
 use super::following::{self, Followed, Source};
 use super::shared::Shared;
 use super::tracer::Order;
-use body::{Dense, Leftover, Window};
+use checkpoint::{Dense, Leftover, Window};
 use image::Image;
 use link::Body;
+use migration_plan::Ranges;
 use os::apart::Apart;
 use os::contain::contained;
 use os::inject::Memory;
 use os::userfault::Userfault;
+use room_protocol::ToHome;
+use room_protocol::page_frames::{STOCKED_PAGES, WINDOW_BYTES};
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use strategy::Ranges;
-use wire::ToHome;
-use wire::page_frames::{STOCKED_PAGES, WINDOW_BYTES};
 
 /// What came for a process.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub enum Item {
         /// PID of the process, at home.
         pid: i32,
         /// Pages that are not there any more.
-        gone: Vec<body::Run>,
+        gone: Vec<checkpoint::Run>,
         /// The image, if it has not come in parts.
         image: Vec<u8>,
         /// Whose pages follow: the number that their sender knows them by.
@@ -74,9 +74,9 @@ impl Item {
     /// The process that it is of.
     fn process(&self) -> Option<i32> {
         match self {
-            Item::Pages(body) => wire::page_frames::process(body),
+            Item::Pages(body) => room_protocol::page_frames::process(body),
             Item::Part(body) | Item::Stocked(body) | Item::Dense(body) | Item::Later(body) => {
-                wire::page_frames::process(body)
+                room_protocol::page_frames::process(body)
             }
             Item::Rebuild { pid, .. } | Item::LayOut { pid, .. } | Item::Lost { pid, .. } | Item::Forget { pid } => {
                 Some(*pid)
@@ -224,7 +224,7 @@ pub fn serve(room: &Arc<Shared>) {
 fn take(room: &Arc<Shared>, item: Item, apart: &Apart, incoming: &mut HashMap<i32, Incoming>, taken: &mut Untold) {
     match item {
         Item::Part(body) => {
-            if let Some((pid, last, bytes)) = wire::page_frames::part(&body) {
+            if let Some((pid, last, bytes)) = room_protocol::page_frames::part(&body) {
                 let one = incoming.entry(pid).or_default();
                 one.add(bytes);
                 // Laid out while its sender looks for the pages.
@@ -232,7 +232,7 @@ fn take(room: &Arc<Shared>, item: Item, apart: &Apart, incoming: &mut HashMap<i3
             }
         }
         Item::Pages(body) => {
-            let of = wire::page_frames::pages(&body).map(|pages| (pages.pid, pages.bytes.len() as u64));
+            let of = room_protocol::page_frames::pages(&body).map(|pages| (pages.pid, pages.bytes.len() as u64));
             if let Some((pid, bytes)) = of {
                 if let Some(one) = incoming.get_mut(&pid) {
                     one.write(room, apart, pid, body);
@@ -241,12 +241,12 @@ fn take(room: &Arc<Shared>, item: Item, apart: &Apart, incoming: &mut HashMap<i3
             }
         }
         Item::Stocked(body) => {
-            if let Some((pid, runs)) = wire::page_frames::later(&body) {
+            if let Some((pid, runs)) = room_protocol::page_frames::later(&body) {
                 incoming.get_mut(&pid).into_iter().for_each(|one| one.write_again(room, apart, pid, &runs));
             }
         }
         Item::Dense(body) => {
-            if let Some((pid, runs)) = wire::page_frames::later(&body) {
+            if let Some((pid, runs)) = room_protocol::page_frames::later(&body) {
                 incoming.get_mut(&pid).into_iter().for_each(|one| one.expect_dense(room, pid, &runs));
             }
         }
@@ -264,7 +264,7 @@ fn take(room: &Arc<Shared>, item: Item, apart: &Apart, incoming: &mut HashMap<i3
             None => room.tell(&ToHome::Rebuilt { pid, result: Err("no image came".into()) }),
         },
         Item::Later(body) => {
-            if let Some((pid, runs)) = wire::page_frames::later(&body) {
+            if let Some((pid, runs)) = room_protocol::page_frames::later(&body) {
                 incoming.get_mut(&pid).into_iter().for_each(|one| one.expect_later(room, pid, &runs));
             }
         }
@@ -299,18 +299,19 @@ impl Incoming {
     fn write(&mut self, room: &Arc<Shared>, apart: &Apart, pid: i32, body: Body) {
         let Ok(laid) = self.map(room, pid) else { return };
         let needs_no_file =
-            wire::page_frames::pages(&body).is_some_and(|pages| are_anonymous(&pages.runs, &laid.image.areas));
+            room_protocol::page_frames::pages(&body).is_some_and(|pages| are_anonymous(&pages.runs, &laid.image.areas));
         if let Err(e) = os::fault::at("pages there") {
             self.mapped = Some(Err(e.to_string()));
             return;
         }
         let (image, windows, memory) = (laid.image.clone(), laid.windows.clone(), laid.memory.clone());
-        let runs =
-            wire::page_frames::pages(&body).filter(|_| needs_no_file).map(|pages| pages.runs).unwrap_or_default();
-        let put = move |memory: &Memory| match wire::page_frames::pages(&body) {
-            Some(pages) => {
-                body::put_pages(&pages.runs, pages.bytes, &image.areas, &windows, memory).map_err(|e| e.to_string())
-            }
+        let runs = room_protocol::page_frames::pages(&body)
+            .filter(|_| needs_no_file)
+            .map(|pages| pages.runs)
+            .unwrap_or_default();
+        let put = move |memory: &Memory| match room_protocol::page_frames::pages(&body) {
+            Some(pages) => checkpoint::put_pages(&pages.runs, pages.bytes, &image.areas, &windows, memory)
+                .map_err(|e| e.to_string()),
             None => Ok(()),
         };
         let put = match needs_no_file {
@@ -335,13 +336,16 @@ impl Incoming {
     }
 
     /// These of its pages are what it left here.
-    fn write_again(&mut self, room: &Arc<Shared>, apart: &Apart, pid: i32, runs: &[body::Run]) {
+    fn write_again(&mut self, room: &Arc<Shared>, apart: &Apart, pid: i32, runs: &[checkpoint::Run]) {
         let leftover = self.leftover.take().unwrap_or_default();
         for (part, pages) in leftover.parts(runs) {
             match pages {
-                Some(pages) => {
-                    self.write(room, apart, pid, [wire::page_frames::pages_head(pid, &[part]), pages].concat().into())
-                }
+                Some(pages) => self.write(
+                    room,
+                    apart,
+                    pid,
+                    [room_protocol::page_frames::pages_head(pid, &[part]), pages].concat().into(),
+                ),
                 None => self.mapped = Some(Err("pages that were said to be here are not".into())),
             }
         }
@@ -349,9 +353,9 @@ impl Incoming {
     }
 
     /// These pages come, and are full.
-    fn expect_dense(&mut self, room: &Arc<Shared>, pid: i32, runs: &[body::Run]) {
+    fn expect_dense(&mut self, room: &Arc<Shared>, pid: i32, runs: &[checkpoint::Run]) {
         let Ok(Laid { image, .. }) = self.map(room, pid) else { return };
-        if body::lie_within(runs, &image.areas) {
+        if checkpoint::lie_within(runs, &image.areas) {
             self.dense.expect(runs);
         } else {
             self.mapped = Some(Err("pages lie in no area of the image".into()));
@@ -359,9 +363,9 @@ impl Incoming {
     }
 
     /// These pages come when the body runs.
-    fn expect_later(&mut self, room: &Arc<Shared>, pid: i32, runs: &[body::Run]) {
+    fn expect_later(&mut self, room: &Arc<Shared>, pid: i32, runs: &[checkpoint::Run]) {
         let Ok(Laid { image, .. }) = self.map(room, pid) else { return };
-        if body::lie_within(runs, &image.areas) {
+        if checkpoint::lie_within(runs, &image.areas) {
             runs.iter().for_each(|(at, bytes)| self.later.insert((*at, at + bytes)));
         } else {
             self.mapped = Some(Err("pages lie in no area of the image".into()));
@@ -380,18 +384,18 @@ impl Incoming {
         let (answer, answered) = channel();
         room.orders.give(Order::Watch { pid, stale, answer });
         let memory: Userfault = answered.recv().map_err(|_| "the room ends".to_owned())??;
-        body::register(&memory, &image.areas, &later).map_err(|e| e.to_string())?;
-        let huge = body::wanted_huge(&image.areas, &later);
+        checkpoint::register(&memory, &image.areas, &later).map_err(|e| e.to_string())?;
+        let huge = checkpoint::wanted_huge(&image.areas, &later);
         let pager = following::start(room, pid, (loan, source.clone()), memory, (later, huge));
         room.following.give(Followed::Begins { pid, loan, source, pager: pager.map_err(|e| e.to_string())? });
         Ok(())
     }
 
-    fn finish(&mut self, room: &Arc<Shared>, pid: i32, gone: Vec<body::Run>, (loan, source): (u32, Source)) {
+    fn finish(&mut self, room: &Arc<Shared>, pid: i32, gone: Vec<checkpoint::Run>, (loan, source): (u32, Source)) {
         if self.later.is_empty() && !self.bytes.is_empty() && matches!(self.mapped, Some(Ok(_))) {
             return self.finish_at_once(room, pid, gone);
         }
-        let inside = |laid: &Laid| match body::lie_within(&gone, &laid.image.areas) {
+        let inside = |laid: &Laid| match checkpoint::lie_within(&gone, &laid.image.areas) {
             true => Ok(()),
             false => Err("pages lie in no area of the image".to_owned()),
         };
@@ -404,9 +408,9 @@ impl Incoming {
 
     /// The last image has just come, and all pages are in place: the tracer makes the layout fit,
     /// and goes on.
-    fn finish_at_once(&mut self, room: &Arc<Shared>, pid: i32, gone: Vec<body::Run>) {
+    fn finish_at_once(&mut self, room: &Arc<Shared>, pid: i32, gone: Vec<checkpoint::Run>) {
         match decode(pid, &std::mem::take(&mut self.bytes)) {
-            Ok(image) if body::lie_within(&gone, &image.areas) => {
+            Ok(image) if checkpoint::lie_within(&gone, &image.areas) => {
                 room.orders.give(Order::Rebuild { pid, image: Some(Arc::new(image)), gone });
             }
             Ok(_) => give_up(room, pid, "pages lie in no area of the image".to_owned()),
@@ -417,10 +421,10 @@ impl Incoming {
 
 /// All of these pages lie in anonymous memory, and none of them is a file's: to write them nobody
 /// waits for home.
-fn are_anonymous(runs: &[body::Run], areas: &[image::Area]) -> bool {
+fn are_anonymous(runs: &[checkpoint::Run], areas: &[image::Area]) -> bool {
     let anonymous: Vec<image::Area> =
         areas.iter().filter(|a| a.content == image::Content::Anonymous).copied().collect();
-    body::lie_within(runs, &anonymous)
+    checkpoint::lie_within(runs, &anonymous)
 }
 
 /// It does not come: what there is of its body goes.

@@ -3,7 +3,7 @@
 use super::describe_guest::HomeFiles;
 use super::held;
 use super::shared::Shared;
-use body::BodyError;
+use checkpoint::BodyError;
 use os::areas::{Area, Shown};
 use os::ptrace::HostTid;
 use std::collections::{BTreeSet, HashSet};
@@ -49,12 +49,14 @@ pub fn of(room: &Shared, pid: i32) -> Result<BTreeSet<i32>, BodyError> {
 
 /// At first sight.
 fn may_be_shared(area: &Area) -> bool {
-    area.inode != 0 && (body::memory_kind(&area.name).is_some() || area.shared && area.name.ends_with(b" (deleted)"))
+    area.inode != 0
+        && (checkpoint::memory_kind(&area.name).is_some() || area.shared && area.name.ends_with(b" (deleted)"))
 }
 
 fn mapped(host: HostTid, areas: &[Area], home: &HomeFiles) -> HashSet<Shown> {
     let candidates = areas.iter().filter(|area| may_be_shared(area) && !home.has(area.device));
-    let is_memory = |area: &&Area| body::memory_kind(&area.name).is_some() || body::removed_file(host.0, area);
+    let is_memory =
+        |area: &&Area| checkpoint::memory_kind(&area.name).is_some() || checkpoint::removed_file(host.0, area);
     let held = areas.iter().filter(|area| held::shows(area, home));
     candidates.filter(is_memory).chain(held).map(Area::shown).collect()
 }
@@ -69,11 +71,11 @@ fn opened(room: &Shared, host: HostTid, home: &HomeFiles) -> HashSet<Shown> {
             let info = os::process::fd_info(host.0, fd).ok()?;
             let is_ours =
                 !home.mounts.contains(&info.mount_id) && room.standins.standin(info.mount_id, info.inode).is_none();
-            Some(is_ours && body::is_removed_memory(host.0, fd, &name))
+            Some(is_ours && checkpoint::is_removed_memory(host.0, fd, &name))
         };
-        let is_memory = body::is_memory(&name)
+        let is_memory = checkpoint::is_memory(&name)
             || name.as_os_str().as_bytes().ends_with(b" (deleted)") && is_removed().unwrap_or(false);
-        is_memory.then(|| body::memory_shown(host.0, &link).ok()).flatten()
+        is_memory.then(|| checkpoint::memory_shown(host.0, &link).ok()).flatten()
     };
     os::process::descriptors(host.0).unwrap_or_default().into_iter().filter_map(shown).collect()
 }

@@ -1,8 +1,8 @@
 //! What the bodies use, for `tern ps` at home.
 
 use super::shared::Shared;
-use wire::ToHome;
-use wire::message::BodyUsage;
+use room_protocol::ToHome;
+use room_protocol::message::BodyUsage;
 
 /// Tells home what every body uses now.
 pub fn tell(room: &Shared) {

@@ -11,20 +11,20 @@ use super::uplink::Files;
 use super::wall::{self, Wall};
 use super::{WardenError, home, limits};
 use crate::porter::{self, Answer, Channels, Command, Setup};
-use ctl::steward::{Preamble, RoomId};
+use control_protocol::steward::{Preamble, RoomId};
 use homefs::client::Client;
 use link::Receiver;
 use os::id_ranges::IdRange;
 use os::pidfd::PidFd;
 use os::ptrace::HostTid;
+use room_protocol::message::Home;
+use room_protocol::{Kind, ToHome, ToRoom};
 use std::io::Write;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
-use wire::message::Home;
-use wire::{Kind, ToHome, ToRoom};
 
 /// Why a room ends whose porter did: nobody can live there without it.
 const PORTER_ENDED: &str = "the first process of its room ended";
@@ -37,7 +37,7 @@ pub fn run(args: &WardenArgs) -> Result<(), WardenError> {
     let identity = identity::Identity::load(&args.state)?;
     let (uplink, mut downlink) = connect(args, &identity)?;
     let clocks = Clocks::read(&uplink, &mut downlink)?;
-    send(&uplink, &ToHome::Hello { version: wire::VERSION })?;
+    send(&uplink, &ToHome::Hello { version: room_protocol::VERSION })?;
     let mut home = opened(&mut downlink)?;
     uplink.lose_after(lost_after(&home))?;
     (home.monotonic_ns, home.boottime_ns) = clocks.home_ns;
@@ -49,7 +49,7 @@ pub fn run(args: &WardenArgs) -> Result<(), WardenError> {
     let (end, ended) = mpsc::channel();
     let room = serve(uplink, downlink, devices, &end)?;
     let _ = room.shared.home_ahead_ns.set(home.monotonic_ns - here_monotonic_ns);
-    if let Ok(watched) = os::cgroup::Group::open(&ctl::paths::room_group(RoomId(args.room))) {
+    if let Ok(watched) = os::cgroup::Group::open(&control_protocol::paths::room_group(RoomId(args.room))) {
         let _ = room.shared.group.set(watched);
     }
     let lanes = take_lanes(args, &room.shared, identity)?;
@@ -91,7 +91,7 @@ pub fn run(args: &WardenArgs) -> Result<(), WardenError> {
 
 /// Other nodes may bring processes; where the daemon hands their sockets over.
 fn take_lanes(args: &WardenArgs, room: &Arc<Shared>, identity: identity::Identity) -> Result<PathBuf, WardenError> {
-    let path = ctl::paths::warden_socket(&args.run_dir, RoomId(args.room));
+    let path = control_protocol::paths::warden_socket(&args.run_dir, RoomId(args.room));
     let listener = os::socket::listen(&path)?;
     room.lanes.set_identity(identity);
     let room = room.clone();
@@ -189,11 +189,11 @@ fn opened(downlink: &mut Receiver) -> Result<Home, WardenError> {
     let mut body = Vec::new();
     let head = downlink.receive(&mut body)?;
     match (head.kind, postcard::from_bytes(&body)) {
-        (Kind::Message, Ok(ToRoom::Open(home))) if home.version == wire::VERSION => Ok(home),
+        (Kind::Message, Ok(ToRoom::Open(home))) if home.version == room_protocol::VERSION => Ok(home),
         (Kind::Message, Ok(ToRoom::Open(home))) => Err(WardenError::Protocol(format!(
             "version {} of the room protocol; this node speaks {}: upgrade one of them",
             home.version,
-            wire::VERSION
+            room_protocol::VERSION
         ))),
         _ => Err(WardenError::Protocol("something before it opened the room".into())),
     }

@@ -8,11 +8,11 @@ use super::spares::Spares;
 use super::tracer::Orders;
 use link::LinkError;
 use os::ptrace::HostTid;
+use room_protocol::message::{Call, CallId, StandinId};
+use room_protocol::{Kind, ToHome};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use wire::message::{Call, CallId, StandinId};
-use wire::{Kind, ToHome};
 
 /// A room, as its warden's threads see it.
 pub struct Shared {
@@ -42,7 +42,7 @@ pub struct Shared {
     /// Processes on their way in.
     pub cargo: super::receiver::Cargo,
     /// Pages of those who were here.
-    pub leftovers: body::Leftovers,
+    pub leftovers: checkpoint::Leftovers,
     /// What home has of those who come.
     pub stocked: super::peer_pages::AtHome,
     /// Processes that run here, and whose pages follow.
@@ -52,7 +52,7 @@ pub struct Shared {
     /// Memory for frames of pages.
     pub bodies: link::Bodies,
     /// Bodies that went on at home, whose pages follow.
-    pub lenders: body::Lenders,
+    pub lenders: checkpoint::Lenders,
     /// What bodies used.
     pub ledger: Ledger,
     /// The home's /dev.
@@ -244,8 +244,8 @@ impl Shared {
             following: super::following::Following::default(),
             windows: super::windows::Windows::default(),
             bodies: link::Bodies::default(),
-            lenders: body::Lenders::default(),
-            leftovers: body::Leftovers::of_machine(),
+            lenders: checkpoint::Lenders::default(),
+            leftovers: checkpoint::Leftovers::of_machine(),
             stocked: super::peer_pages::AtHome::default(),
             ledger: Ledger::default(),
             going_home: super::going_home::GoingHome::default(),

@@ -6,15 +6,15 @@ mod watched;
 
 use super::describe_guest::{self, HomeFiles};
 use super::shared::Shared;
-use body::BodyError;
+use checkpoint::BodyError;
 use image::File;
 use os::pidfd::PidFd;
 use os::process::{self, FdInfo};
 use os::ptrace::HostTid;
+use room_protocol::Refusal;
+use room_protocol::message::{CommonPair, CommonPipe};
 use std::collections::{BTreeSet, HashMap};
 use std::os::fd::AsFd;
-use wire::Refusal;
-use wire::message::{CommonPair, CommonPipe};
 
 pub use pairs::Pairs;
 pub use watched::Watch;
@@ -142,7 +142,8 @@ pub fn find(room: &Shared, pid: i32, sought: &Sought) -> Result<Commons, BodyErr
             found.note(added);
             continue;
         }
-        let shares_nothing = || body::is_everywhere(host.0, place.fd) || body::is_place(host.0, place.fd, info);
+        let shares_nothing =
+            || checkpoint::is_everywhere(host.0, place.fd) || checkpoint::is_place(host.0, place.fd, info);
         if !sought.has(place.fd, theirs.is_empty()) || known || shares_nothing() {
             continue;
         }

@@ -2,11 +2,11 @@
 //! room open them (fuse_allow_current_process in fs/fuse/dir.c), so the porter does, in advance.
 
 use crate::porter::{hear, tell};
+use room_protocol::message::StandinId;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use wire::message::StandinId;
 
 /// Set in the numbers of stand-ins that a room gives out; home gives out the others.
 const OWN: u32 = 1 << 31;

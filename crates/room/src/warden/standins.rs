@@ -19,13 +19,13 @@ use homefs::proto::{
 };
 use os::ptrace::HostTid;
 use os::waiting;
+use room_protocol::ToHome;
+use room_protocol::message::{Call, StandinId};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use wire::ToHome;
-use wire::message::{Call, StandinId};
 use zerocopy::IntoBytes;
 
 /// Bytes of one read or write: a packet to the deputy carries them.

@@ -54,6 +54,8 @@ use os::ptrace::{self, Event, HostTid};
 pub use passing::Unpassed;
 use porters::Porter;
 pub use rights::gains_by_exec;
+use room_protocol::ToHome;
+use room_protocol::message::CallId;
 pub use sending::{pages_within, send_dense, send_image};
 use signals::Signals;
 use std::collections::HashMap;
@@ -61,8 +63,6 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 use stops::Stops;
 use unmade::Unmade;
-use wire::ToHome;
-use wire::message::CallId;
 
 /// So many orders are obeyed, and so many stops handled, before the other kind has its turn.
 const AT_ONCE: usize = 256;
@@ -244,11 +244,11 @@ impl Tracer {
             Event::Made(stopped, child) => self.born(stopped, child),
             Event::Other(stopped) => stopped.resume(0),
             Event::Exited(status) => {
-                self.ended(tid, wire::message::Ending::Exit(status), usage);
+                self.ended(tid, room_protocol::message::Ending::Exit(status), usage);
                 Ok(())
             }
             Event::Killed(signal) => {
-                self.ended(tid, wire::message::Ending::Signal(signal), usage);
+                self.ended(tid, room_protocol::message::Ending::Signal(signal), usage);
                 Ok(())
             }
         };

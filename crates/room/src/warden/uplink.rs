@@ -14,10 +14,10 @@ use homefs::invalidation::Invalidation;
 use homefs::offer::Offer;
 use link::{LinkError, Receiver};
 use os::ptrace::HostTid;
+use room_protocol::Kind;
+use room_protocol::message::OpenAtHome;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use wire::Kind;
-use wire::message::OpenAtHome;
 
 /// The files' way to home.
 pub struct Files {

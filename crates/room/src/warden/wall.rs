@@ -10,11 +10,11 @@ mod steering;
 use super::shared::Shared;
 use crate::guest_memory;
 use os::namespace::clock_ns;
+use room_protocol::ToHome;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use steering::Steering;
-use wire::ToHome;
 
 /// Clocks that differ by less are left alone, nanoseconds.
 pub const BOUND_NS: i64 = 10_000_000;

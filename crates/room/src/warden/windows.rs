@@ -1,9 +1,9 @@
 //! How much of a process may be on its way home: the home says what it has put in place.
 
+use room_protocol::page_frames::WINDOW_BYTES;
 use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
-use wire::page_frames::WINDOW_BYTES;
 
 /// How long the home may take nothing.
 const TAKEN_WITHIN: Duration = Duration::from_secs(60);

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ctl::moves::{How, Wish};
+use control_protocol::moves::{How, Wish};
 use lab::{Lab, Options};
 
 use crate::mover::move_to;

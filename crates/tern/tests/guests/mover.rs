@@ -2,15 +2,15 @@
 
 use std::path::Path;
 
-use ctl::codec::encode;
-use ctl::moves::{Leg, Wish};
-use ctl::tool::{Answer, Assembly, PACKET_BYTES, REQUEST_BYTES, Request};
+use control_protocol::codec::encode;
+use control_protocol::moves::{Leg, Wish};
+use control_protocol::tool::{Answer, Assembly, PACKET_BYTES, REQUEST_BYTES, Request};
 use lab::Lab;
 
 /// Moves process `pid` of n1 to a node or `home`; else the reason in words.
 pub fn move_to(lab: &Lab, pid: i32, place: &str, wish: Wish) -> Result<Vec<Leg>, String> {
     let to = (place != "home").then(|| place.to_owned());
-    let socket = ctl::paths::daemon_socket(&lab.root("n1").unwrap().join("run/tern"));
+    let socket = control_protocol::paths::daemon_socket(&lab.root("n1").unwrap().join("run/tern"));
     let socket = packet::connect(&socket).map_err(|e| format!("no daemon: {e}"))?;
     packet::set_timeout(&socket, Some(std::time::Duration::from_secs(60))).map_err(|e| e.to_string())?;
     let request = encode(&Request::Move { pid, to, wish }, REQUEST_BYTES).unwrap();

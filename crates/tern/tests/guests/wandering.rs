@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use ctl::moves::{How, Wish};
+use control_protocol::moves::{How, Wish};
 use gossip::Draw;
 use lab::{Lab, Options};
 

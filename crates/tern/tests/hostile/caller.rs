@@ -1,7 +1,7 @@
 //! Who asks for a placement must be who is placed.
 
-use ctl::steward::Program;
-use ctl::tool::{Homecoming, Request};
+use control_protocol::steward::Program;
+use control_protocol::tool::{Homecoming, Request};
 
 use crate::support::{PYTHON, alone, at_home, nobody_is_away, shared, wait_for};
 
@@ -15,7 +15,7 @@ pub(crate) fn run_request(script: &str) -> (String, String) {
     let envp = vec![b"PATH=/usr/bin:/bin".to_vec()];
     let program = Program { path: b"/bin/sh".to_vec(), argv, envp, blocked: 0 };
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    (hex(&ctl::codec::encode(&request, 4096).unwrap()), hex(&postcard::to_stdvec(&program).unwrap()))
+    (hex(&control_protocol::codec::encode(&request, 4096).unwrap()), hex(&postcard::to_stdvec(&program).unwrap()))
 }
 
 /// A user connects, and becomes a set-user-ID program that waits; a child has kept the socket.

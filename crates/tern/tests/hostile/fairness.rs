@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::process::{Child, Stdio};
 
-use ctl::moves::Wish;
-use ctl::steward::{FromSteward, ToSteward};
+use control_protocol::moves::Wish;
+use control_protocol::steward::{FromSteward, ToSteward};
 use lab::Lab;
 
 use crate::support::{PYTHON, alone, at_home, attacker, put, shared, wait_for};

@@ -5,7 +5,7 @@ use super::Asked;
 use crate::guest_memory;
 use crate::warden::after::After;
 use crate::warden::marshal::Back;
-use wire::message::Call;
+use room_protocol::message::Call;
 
 /// `struct __user_cap_header_struct` (linux/capability.h): version, PID.
 const HEAD_BYTES: usize = 8;

@@ -8,7 +8,7 @@ use crate::warden::compared::Compared;
 use crate::warden::shared::Shared;
 use os::kcmp::{EPOLL_TARGET, FILE, MEMORY};
 use os::ptrace::HostTid;
-use wire::message::Call;
+use room_protocol::message::Call;
 
 /// One descriptor, as far as it can be compared.
 enum Side {

@@ -5,7 +5,7 @@ use super::Asked;
 use crate::guest_memory;
 use crate::warden::after::After;
 use crate::warden::marshal::Back;
-use wire::message::{Call, StandinId};
+use room_protocol::message::{Call, StandinId};
 
 /// A `struct sock_fprog`, bytes: how many instructions, and at 8 where they are.
 const PROGRAM_BYTES: usize = 16;

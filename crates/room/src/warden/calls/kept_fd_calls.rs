@@ -7,8 +7,8 @@ use crate::warden::marshal::Back;
 use crate::warden::shared::{Pending, Shared};
 use crate::warden::tracer::{Order, Which};
 use os::ptrace::HostTid;
+use room_protocol::message::{Call, StandinId};
 use std::os::unix::ffi::OsStringExt;
-use wire::message::{Call, StandinId};
 
 /// The call itself, of this stand-in at home.
 fn plain(asked: &Asked, standin: StandinId) -> Call {

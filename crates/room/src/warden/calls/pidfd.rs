@@ -3,8 +3,8 @@
 
 use super::Asked;
 use crate::warden::after::{After, Made};
+use room_protocol::message::{Call, StandinId};
 use std::sync::Arc;
-use wire::message::{Call, StandinId};
 
 /// Serves the call pidfd_open(2).
 pub fn open(asked: Asked) {

@@ -4,7 +4,7 @@ use super::Asked;
 use crate::guest_memory;
 use crate::warden::after::After;
 use crate::warden::marshal::Back;
-use wire::message::Call;
+use room_protocol::message::Call;
 
 /// An option of prctl(2) (linux/prctl.h).
 const PR_SET_IO_FLUSHER: i32 = 57;
@@ -98,7 +98,7 @@ mod tests {
     fn what_is_asked_in_a_stopped_body_is_not_home_s_to_answer() {
         const PRCTL: u32 = libc::SYS_prctl as u32;
         // PR_GET_DUMPABLE, TSC, TIMERSLACK, MCE_KILL_GET, TID_ADDRESS, SPECULATION_CTRL
-        // (body::collect).
+        // (checkpoint::collect).
         let asked = image::SETTINGS.iter().map(|(get, _)| *get).chain([3, 25, 30, 34, 40, 52]);
         for number in asked {
             let made = action(ARCH, PRCTL, &[u64::from(number), 0, 0, 0, 0, 0]);

@@ -9,7 +9,7 @@ use crate::warden::after::After;
 use crate::warden::scheduled::{Follow, What};
 use os::ptrace::HostTid;
 use os::scheduling::is_real_time;
-use wire::message::Call;
+use room_protocol::message::Call;
 
 /// Bytes of the first form of `struct sched_attr`, and the most that the kernel takes
 /// (linux/sched/types.h).

@@ -10,9 +10,9 @@ use crate::warden::describe_guest::without_end;
 use crate::warden::message::{self, Envelope, Header, Incoming, OPENED_HERE, Outgoing, Piece, Series};
 use crate::warden::tracer::Order;
 use os::ptrace::HostTid;
+use room_protocol::ToHome;
+use room_protocol::message::{Call, StandinId};
 use std::sync::Arc;
-use wire::ToHome;
-use wire::message::{Call, StandinId};
 
 /// asm-generic/socket.h: options whose value holds pointers, or that hand pages of the caller's to
 /// the kernel.

@@ -13,7 +13,7 @@ use crate::warden::guests::Who;
 use crate::warden::marshal::{Back, DATA_BYTES_MAX};
 use crate::warden::shared::Shared;
 use os::ptrace::HostTid;
-use wire::message::{Call, CallId};
+use room_protocol::message::{Call, CallId};
 
 /// Commands of semctl(2) and msgctl(2) (linux/ipc.h, linux/sem.h, linux/msg.h).
 const IPC_INFO: i32 = 3;

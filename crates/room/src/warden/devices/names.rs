@@ -3,7 +3,7 @@
 use crate::guest_memory;
 use homefs::proto::{Attr, Dirent, EntryOut, ReplyBuf};
 use os::ptrace::HostTid;
-use wire::message::{DeviceName, DeviceNode};
+use room_protocol::message::{DeviceName, DeviceNode};
 
 /// Devices that are the node's own, and are mounted over these: major and minor number.
 const OWN_DEVICES: [(&[u8], u32, u32); 5] =

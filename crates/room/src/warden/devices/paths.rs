@@ -1,8 +1,8 @@
 //! Which node of the file system is which path below /dev, and which stand-ins wait to be opened.
 
 use homefs::proto::ROOT_ID;
+use room_protocol::message::StandinId;
 use std::collections::HashMap;
-use wire::message::StandinId;
 
 /// Nodes of paths have numbers from here on; those of stand-ins are below.
 const FIRST: u64 = 1 << 40;

@@ -10,10 +10,10 @@ use super::{CONTROL_BYTES_MAX, Incoming, Piece, half, word};
 use crate::guest_memory;
 use os::ptrace::HostTid;
 use os::seccomp::Given;
+use room_protocol::message::StandinId;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::os::fd::AsFd;
-use wire::message::StandinId;
 
 /// Bytes of a `struct cmsghdr`: length, level, type.
 const HEAD_BYTES: usize = 16;

@@ -6,8 +6,8 @@ use super::control;
 use super::received::OpenFile;
 use super::*;
 use crate::guest_memory;
+use room_protocol::message::{Call, StandinId};
 use std::collections::HashMap;
-use wire::message::{Call, StandinId};
 
 /// Where the parts of a received message go.
 #[derive(Clone, Debug)]

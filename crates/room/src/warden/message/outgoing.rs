@@ -5,7 +5,7 @@ use super::super::shared::Shared;
 use super::control;
 use super::*;
 use crate::guest_memory;
-use wire::message::{Call, StandinId};
+use room_protocol::message::{Call, StandinId};
 
 /// A message on its way out. What does not fit a packet follows when the first part was sent: a
 /// stream's blocking sender returns when all was taken.

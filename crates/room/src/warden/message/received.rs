@@ -8,10 +8,10 @@ use super::super::shared::Shared;
 use super::super::spares::Spare;
 use super::{Incoming, control, half};
 use os::ptrace::HostTid;
+use room_protocol::message::Call;
 use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use wire::message::Call;
 
 /// `struct stat` (asm/stat.h).
 const STAT_BYTES: usize = 144;

@@ -5,8 +5,8 @@ use super::super::guests::{Waiting, Who};
 use super::super::shared::Shared;
 use super::*;
 use crate::guest_memory;
+use room_protocol::message::{Call, StandinId};
 use std::time::{Duration, Instant};
-use wire::message::{Call, StandinId};
 
 /// Bytes of a `struct mmsghdr`, and where in it the length of the message goes.
 const ELEMENT_BYTES: u64 = 64;

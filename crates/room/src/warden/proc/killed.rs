@@ -6,8 +6,8 @@ use super::{Asked, Served, Step, place};
 use crate::warden::shared::Shared;
 use crate::warden::tracer::endanger;
 use homefs::proto::{OpenIn, SetattrIn, WriteIn, WriteOut, fattr};
-use wire::ToHome;
-use wire::message::Look;
+use room_protocol::ToHome;
+use room_protocol::message::Look;
 
 /// Home has written, and says what the file holds now.
 pub fn written(room: &Shared, unique: u64, step: Step, out: &[u8]) {

@@ -2,9 +2,9 @@
 
 use crate::{guest_memory, ids};
 use os::ptrace::HostTid;
+use room_protocol::message::DeviceName;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
-use wire::message::DeviceName;
 
 /// Most names of one directory.
 const NAMES_MAX: usize = 1 << 16;

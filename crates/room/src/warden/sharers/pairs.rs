@@ -4,15 +4,15 @@
 
 use super::{Commons, Found, Held, Key, What};
 use crate::warden::shared::Shared;
-use body::BodyError;
+use checkpoint::BodyError;
 use os::pairs::{self, Diagnosis, Told, Waiting};
 use os::pidfd::PidFd;
 use os::process;
 use os::ptrace::HostTid;
+use room_protocol::message::{CommonPair, PairEnd};
 use std::collections::HashSet;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::{Mutex, OnceLock, PoisonError};
-use wire::message::{CommonPair, PairEnd};
 
 /// What is known of sockets that were made in the room.
 #[derive(Debug, Default)]

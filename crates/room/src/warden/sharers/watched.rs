@@ -2,7 +2,7 @@
 //! go on to watch what nobody has any more.
 
 use super::Commons;
-use body::BodyError;
+use checkpoint::BodyError;
 use image::Watched;
 use os::process;
 use std::collections::BTreeSet;
@@ -29,7 +29,7 @@ pub fn find(found: &mut Commons, pid: i32) -> Result<(), BodyError> {
             if name.to_string_lossy() != "anon_inode:[eventpoll]" {
                 continue;
             }
-            let all = body::watched(host, epoll)?.into_iter().filter(|watched| common.contains(&watched.fd));
+            let all = checkpoint::watched(host, epoll)?.into_iter().filter(|watched| common.contains(&watched.fd));
             found.watches.extend(all.map(|watched| Watch { pid, epoll, watched }));
         }
     }

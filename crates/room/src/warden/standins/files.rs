@@ -17,9 +17,9 @@ use homefs::proto::{
     SetattrIn, WriteIn, WriteOut, fattr,
 };
 use os::ptrace::HostTid;
+use room_protocol::message::{Call, Descriptor, StandinId};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, PoisonError};
-use wire::message::{Call, Descriptor, StandinId};
 
 /// What is known of them.
 #[derive(Default)]

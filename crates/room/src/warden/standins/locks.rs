@@ -3,7 +3,7 @@
 use super::{What, ask, asker, files};
 use crate::warden::shared::Shared;
 use homefs::proto::{FileLock, LK_FLOCK, LkIn, Opcode, Request};
-use wire::message::Call;
+use room_protocol::message::Call;
 
 /// Commands of fcntl(2) about locks that belong to the open file.
 const OF_OPEN_FILES: [i32; 3] = [libc::F_OFD_GETLK, libc::F_OFD_SETLK, libc::F_OFD_SETLKW];

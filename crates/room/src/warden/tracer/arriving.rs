@@ -9,7 +9,7 @@ use crate::warden::cpu_times::Before;
 use crate::warden::foreign_vdso;
 use crate::warden::guests::Who;
 use crate::warden::shared::Shared;
-use body::{Batch, BodyError, Given, Inside, Window};
+use checkpoint::{Batch, BodyError, Given, Inside, Window};
 use image::{Area, Image, Object, Opened, Thread};
 use os::awake::Awake;
 use os::inject::{Memory, REGION_BYTES};
@@ -17,11 +17,11 @@ use os::process::DescriptorLimits;
 use os::processor::Together;
 use os::ptrace::{Stopped, TraceError};
 use os::userfault::Userfault;
+use room_protocol::ToHome;
+use room_protocol::message::{Arrival, Capabilities};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use wire::ToHome;
-use wire::message::{Arrival, Capabilities};
 
 /// An empty process whose memory is laid out.
 #[derive(Debug)]
@@ -129,12 +129,12 @@ impl Tracer {
     }
 
     /// Pages of it follow when it runs.
-    pub fn watch_arriving(&mut self, pid: i32, stale: &[body::Run], answer: &Sender<Result<Userfault, String>>) {
+    pub fn watch_arriving(&mut self, pid: i32, stale: &[checkpoint::Run], answer: &Sender<Result<Userfault, String>>) {
         let watched = match self.arriving.states.get_mut(&pid) {
             Some(State::Mapped(_, _, shell, _)) => {
                 let host = shell.inside.tid();
-                let discarded = body::discard(&mut shell.inside, stale);
-                discarded.and_then(|()| body::watch_missing(&mut shell.inside, host.0)).map_err(|e| e.to_string())
+                let discarded = checkpoint::discard(&mut shell.inside, stale);
+                discarded.and_then(|()| checkpoint::watch_missing(&mut shell.inside, host.0)).map_err(|e| e.to_string())
             }
             _ => Err("its memory is not laid out".into()),
         };
@@ -143,7 +143,7 @@ impl Tracer {
 
     /// All pages are there, or follow: the rest of its state. Its memory is made to fit the `image`
     /// first, if there is one.
-    pub fn rebuild_arriving(&mut self, pid: i32, image: Option<Arc<Image>>, gone: &[body::Run]) {
+    pub fn rebuild_arriving(&mut self, pid: i32, image: Option<Arc<Image>>, gone: &[checkpoint::Run]) {
         const ABSENT: &str = "its memory is not laid out";
         let awake = Awake::now();
         let fits = image.map_or(Ok(()), |image| self.fit(pid, image).map(drop));
@@ -157,7 +157,7 @@ impl Tracer {
         };
         let rebuilt = match state {
             State::Mapped(arrival, given, mut shell, image) => {
-                let discarded = body::discard(&mut shell.inside, gone);
+                let discarded = checkpoint::discard(&mut shell.inside, gone);
                 let rebuilt = discarded.and_then(|()| self.rebuild(*shell, &image, &arrival, &given));
                 rebuilt.map_err(|e| e.to_string())
             }
@@ -185,17 +185,17 @@ impl Tracer {
         given: &Given,
     ) -> Result<Vec<Stopped>, BodyError> {
         os::fault::at("rebuild there")?;
-        body::check_guards(image)?;
+        checkpoint::check_guards(image)?;
         let Shell { mut inside, descriptors, kept, confined } = shell;
         let host = inside.tid();
-        body::settle_memories(&mut inside, image, &given.windows)?;
+        checkpoint::settle_memories(&mut inside, image, &given.windows)?;
         // Those of memories are closed by now.
         let descriptors = if given.windows.is_empty() { descriptors } else { os::process::descriptors(host.0)? };
         if image.process.keys != 0 {
-            body::set_keys(&mut inside, image)?;
+            checkpoint::set_keys(&mut inside, image)?;
         }
         let mut batch = inside.batch();
-        body::set_process(&mut batch, image, given, false);
+        checkpoint::set_process(&mut batch, image, given, false);
         set_descriptors(&descriptors, &mut batch, image, arrival, given);
         let Some((first, others)) = image.threads.split_first() else {
             return Err(BodyError::Stays("it has no thread".into()));
@@ -209,14 +209,14 @@ impl Tracer {
             done = self.rebuild_more(&mut inside, (image, others), kept)?;
             batch = inside.batch();
         }
-        body::arm_timers(&mut batch, &image.process.timers);
+        checkpoint::arm_timers(&mut batch, &image.process.timers);
         if let Some(guest) = self.room.guests().get_mut(image.process.pid) {
             guest.before = Some(Arc::new(Before::of(image)));
         }
-        body::give_way(&mut batch, first);
-        let stopped = body::finish(inside, batch, first, true, |inside, mut batch| {
+        checkpoint::give_way(&mut batch, first);
+        let stopped = checkpoint::finish(inside, batch, first, true, |inside, mut batch| {
             give_up_capabilities(&mut batch, kept);
-            body::set_dumpable(&mut batch, &image.process);
+            checkpoint::set_dumpable(&mut batch, &image.process);
             match confined {
                 true => Ok(inside.run(&batch).map(drop)?),
                 false => self.confine(inside, batch, image.process.pid),
@@ -237,7 +237,7 @@ impl Tracer {
         kept: Capabilities,
     ) -> Result<Vec<Stopped>, BodyError> {
         // What has happened meanwhile to what stays at home, home says once more before it runs.
-        body::watch_again(inside, image)?;
+        checkpoint::watch_again(inside, image)?;
         if image.objects.made.iter().any(|m| matches!(m.object, Object::Signals { .. }))
             && let Some(guest) = self.room.guests().get_mut(image.process.pid)
         {
@@ -248,20 +248,20 @@ impl Tracer {
             let beside = inside.make_thread(thread.tid)?;
             self.room.guests().add_thread(beside.tid(), Who { pid: image.process.pid, tid: thread.tid });
             let mut batch = beside.batch();
-            body::give_way(&mut batch, thread);
-            let finished = body::finish(beside, batch, thread, false, |inside, mut batch| {
+            checkpoint::give_way(&mut batch, thread);
+            let finished = checkpoint::finish(beside, batch, thread, false, |inside, mut batch| {
                 give_up_capabilities(&mut batch, kept);
                 inside.run(&batch)?;
-                body::requeue_own(inside, image, thread, &[])
+                checkpoint::requeue_own(inside, image, thread, &[])
             });
             done.push(finished?);
         }
         if !image.process.timers.is_empty() {
-            body::make_timers(inside.tid().0, inside, image)?;
+            checkpoint::make_timers(inside.tid().0, inside, image)?;
         }
-        let first = image.threads.first().map(|first| body::requeue_own(inside, image, first, &[]));
+        let first = image.threads.first().map(|first| checkpoint::requeue_own(inside, image, first, &[]));
         first.unwrap_or(Ok(()))?;
-        body::requeue(inside, image, &[])?;
+        checkpoint::requeue(inside, image, &[])?;
         Ok(done)
     }
 
@@ -296,19 +296,19 @@ impl Tracer {
         let memory = Memory::of(host.0)?;
         let gate = os::inject::gate(&memory, &areas)?;
         let taken = areas.iter().map(|a| (a.start, a.end)).chain(image.areas.iter().map(|a| (a.start, a.end)));
-        let region = body::free_place(taken)?;
+        let region = checkpoint::free_place(taken)?;
         let rseq = stopped.rseq()?;
         stopped.suspend_filters()?;
         let mut inside = Inside::enter(stopped, memory, gate)?;
         let _together = Together::with(host.0);
         inside.map_region(region)?;
-        body::forget(&mut inside, image::Rseq { area: rseq.area, bytes: rseq.bytes, signature: rseq.signature })?;
+        checkpoint::forget(&mut inside, image::Rseq { area: rseq.area, bytes: rseq.bytes, signature: rseq.signature })?;
         let mut given = given(arrival);
         let above = arrival.files_at + arrival.files.len() as i32;
         given.objects = make_objects(&mut inside, image, above)?;
         lay_out(&self.room, &mut inside, image, &given, region, &[])?;
         given.windows = memories(&mut inside, image, &given, above)?;
-        body::reset_actions(&mut inside)?;
+        checkpoint::reset_actions(&mut inside)?;
         open_written(&mut inside, &Image::default(), image, &given)?;
         let confined = self.confine_early(&mut inside, image.process.pid)?;
         let descriptors = os::process::descriptors(host.0)?;
@@ -346,12 +346,12 @@ fn make_objects(inside: &mut Inside, image: &Image, above: i32) -> Result<Vec<i3
         let why = "it has a semaphore (eventfd), which this kernel does not tell from a counter (Linux 6.5 does)";
         return Err(BodyError::Stays(why.into()));
     }
-    body::make_objects(inside, image, Some(above), &[])
+    checkpoint::make_objects(inside, image, Some(above), &[])
 }
 
 /// Maps its memory. Where guests may not use this kernel's code, a copy of home's takes its place.
 /// What of `ahead`, which lies there, is the same in the image stays with its pages: who sends
-/// reckons with that ([`body::changes`]).
+/// reckons with that ([`checkpoint::changes`]).
 fn lay_out(
     room: &Shared,
     inside: &mut Inside,
@@ -363,11 +363,11 @@ fn lay_out(
     let (host, home, strange) = (inside.tid(), image.process.vdso, room.strange.get());
     room.guests().get_mut(image.process.pid).into_iter().for_each(|guest| guest.without_vdso = home.is_none());
     if strange.is_none() && home.is_some() {
-        return body::map_memory(host.0, inside, image, given, (&[], ahead));
+        return checkpoint::map_memory(host.0, inside, image, given, (&[], ahead));
     }
     let taken = image.areas.iter().map(|a| (a.start, a.end)).chain(home.map(|v| (v.start, v.end)));
-    let free = body::free_place(taken.chain([(region, region + REGION_BYTES)]))?;
-    body::map_memory(host.0, inside, &foreign_vdso::laid_out(image, free), given, (&[], ahead))?;
+    let free = checkpoint::free_place(taken.chain([(region, region + REGION_BYTES)]))?;
+    checkpoint::map_memory(host.0, inside, &foreign_vdso::laid_out(image, free), given, (&[], ahead))?;
     if let (Some(strange), Some(home)) = (strange, home) {
         strange.write(inside.memory(), home)?;
         room.guests().get_mut(image.process.pid).into_iter().for_each(|guest| guest.vdso = Some(home));
@@ -393,7 +393,7 @@ fn relayout(
     match inside.region().filter(|_| old.process.vdso != image.process.vdso) {
         // It runs another program: the kernel's pages lie elsewhere, too.
         Some(region) => lay_out(room, inside, image, &given, region, &old.areas)?,
-        None => body::relayout_memory(inside, &old.areas, image, &given)?,
+        None => checkpoint::relayout_memory(inside, &old.areas, image, &given)?,
     }
     given.windows = memories(inside, image, &given, arrival.files_at + arrival.files.len() as i32)?;
     open_written(inside, old, image, &given)?;
@@ -410,7 +410,7 @@ fn open_written(inside: &mut Inside, old: &Image, image: &Image, given: &Given) 
         Opened::File { file, .. } => Some(file),
         _ => None,
     });
-    let written = |place: &u32| image.files.get(*place as usize).is_some_and(body::is_written);
+    let written = |place: &u32| image.files.get(*place as usize).is_some_and(checkpoint::is_written);
     let written: BTreeSet<u32> = places.filter(written).collect();
     if !old.descriptors.is_empty() || written.is_empty() {
         return Ok(());
@@ -440,7 +440,7 @@ fn memories(inside: &mut Inside, image: &Image, given: &Given, from: i32) -> Res
     }
     let own = os::areas::read(inside.tid().0)?.into_iter().map(|a| (a.start, a.end));
     let taken = own.chain(image.areas.iter().map(|a| (a.start, a.end))).collect();
-    body::make_memories(inside, image, given, taken, from, &[])
+    checkpoint::make_memories(inside, image, given, taken, from, &[])
 }
 
 /// The size of what statx(2) writes.
@@ -461,7 +461,7 @@ fn set_descriptors(there: &[i32], batch: &mut Batch, image: &Image, arrival: &Ar
                 batch.may(libc::SYS_lseek, [fd, offset, libc::SEEK_SET as u64, 0, 0, 0]);
                 // It was opened while the process still wrote to it elsewhere: this kernel would
                 // append where it took the end to be then, and say so.
-                if image.files.get(file as usize).is_some_and(body::is_written) {
+                if image.files.get(file as usize).is_some_and(checkpoint::is_written) {
                     let flags = libc::AT_EMPTY_PATH as u64;
                     batch.may(libc::SYS_statx, [fd, empty, flags, u64::from(libc::STATX_SIZE), seen, 0]);
                 }

@@ -17,12 +17,12 @@ use crate::porter::Command;
 use crate::warden::after::After;
 use crate::warden::guests::Who;
 use crate::warden::shared::Pending;
-use body::BodyError;
+use checkpoint::BodyError;
 use os::process::Status;
 use os::ptrace::{HostTid, Stopped, TraceError};
+use room_protocol::ToHome;
+use room_protocol::message::{Birth, Call, CallId};
 use std::collections::{HashMap, HashSet, VecDeque};
-use wire::ToHome;
-use wire::message::{Birth, Call, CallId};
 
 /// Births under way.
 #[derive(Debug, Default)]

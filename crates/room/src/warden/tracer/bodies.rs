@@ -7,13 +7,13 @@ use crate::usage::Usage;
 use crate::warden::following::Followed;
 use crate::warden::guests::{Guest, LockedMemory, ToBeTraced, Who};
 use os::ptrace::{HostTid, Stopped, TraceError, UsageBytes};
+use room_protocol::ToHome;
+use room_protocol::message::{Cause, Ending, Place};
 use std::collections::HashMap;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::time::{Duration, Instant};
-use wire::ToHome;
-use wire::message::{Cause, Ending, Place};
 
 /// Where each body is in its life.
 #[derive(Debug, Default)]

@@ -9,12 +9,12 @@ use crate::warden::describe_guest::{self, Described, Leaving};
 use crate::warden::foreign_vdso;
 use crate::warden::guests::ToBeTraced;
 use crate::warden::shared::Shared;
-use body::{BodyError, Collected, Known};
+use checkpoint::{BodyError, Collected, Known};
 use image::Image;
 use os::areas::Shown;
 use os::ptrace::{HostTid, Stopped};
+use room_protocol::ToHome;
 use std::collections::HashMap;
-use wire::ToHome;
 
 /// Why a body is not taken apart, and its threads, which stand still.
 pub(super) type Failed = (BodyError, Vec<Stopped>);
@@ -77,7 +77,7 @@ pub(super) fn take_apart(
     let at_home = |host| tids.get(&host).copied().map_or_else(|| Ok(os::process::inner_tid(host)?), Ok);
     let ahead = going.onward.as_ref().map_or(&going.ahead, |onward| &onward.ahead);
     let known = Known { areas: &areas, ignored: status.ignored, slept: &going.slept, witness: None };
-    let mut collected = body::collect(host.0, threads, known, at_home, || ahead.begin(&image.areas))?;
+    let mut collected = checkpoint::collect(host.0, threads, known, at_home, || ahead.begin(&image.areas))?;
     let mut image = image;
     if going.onward.is_some() {
         describe_guest::add_executable(&mut image, host);
@@ -86,7 +86,7 @@ pub(super) fn take_apart(
     (image.process.umask, image.process.cwd, image.process.exe) = (named.umask, named.cwd, named.exe);
     image.process.vdso = named.vdso;
     if !named.guards.is_empty() {
-        match body::guards(host.0, &image.areas) {
+        match checkpoint::guards(host.0, &image.areas) {
             Ok(guards) => image.process.guards = guards,
             Err(e) => return Err((e, collected.give_back().unwrap_or_default())),
         }
@@ -96,7 +96,7 @@ pub(super) fn take_apart(
     let own = os::processor::own();
     image.threads.iter_mut().filter(|t| t.processors == own).for_each(|t| t.processors = None);
     cpu_times::complete(room, &mut image);
-    body::fire_again(&mut image);
+    checkpoint::fire_again(&mut image);
     match collected.find_told(&mut image) {
         Ok(()) => Ok((image, memories, collected)),
         Err(e) => Err((e, collected.give_back().unwrap_or_default())),

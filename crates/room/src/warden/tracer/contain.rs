@@ -5,9 +5,9 @@ use super::Tracer;
 use crate::warden::guests::Who;
 use os::contain::on_account_of;
 use os::ptrace::{Event, HostTid, UsageBytes};
+use room_protocol::ToHome;
+use room_protocol::message::{Cause, Ending};
 use std::collections::HashMap;
-use wire::ToHome;
-use wire::message::{Cause, Ending};
 
 /// Guests that the warden ends, and why.
 #[derive(Debug, Default)]

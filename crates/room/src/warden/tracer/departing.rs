@@ -14,19 +14,19 @@ use crate::warden::describe_guest::{self, Looked};
 use crate::warden::relatives;
 use crate::warden::shared::Interrupted;
 use crate::warden::sharers::{Sought, refusal};
-use body::{BodyError, Collected, Headstart, Lender, Slept};
+use checkpoint::{BodyError, Collected, Headstart, Lender, Slept};
 use image::Image;
 use link::Bulk;
+use migration_plan::Pace;
 use os::awake::Awake;
 use os::inject::Memory;
 use os::ptrace::{self, HostTid, Stopped, TraceError};
 use os::warm::Standby;
+use room_protocol::message::onward::Ticket;
+use room_protocol::message::{Family, LockedFile};
+use room_protocol::{Refusal, ToHome};
 use std::cell::RefCell;
 use std::collections::HashMap;
-use strategy::Pace;
-use wire::message::onward::Ticket;
-use wire::message::{Family, LockedFile};
-use wire::{Refusal, ToHome};
 
 /// Those that leave.
 #[derive(Debug, Default)]
@@ -192,7 +192,7 @@ impl Tracer {
     /// For how long its threads have been asleep; at most since it came.
     pub(super) fn slept(&self, pid: i32) -> Slept {
         let here = self.bodies.here_for(pid);
-        let slept = |host: HostTid| Some(os::process::slept(host.0, body::may_time_out)?.min(here));
+        let slept = |host: HostTid| Some(os::process::slept(host.0, checkpoint::may_time_out)?.min(here));
         let threads = self.room.guests().threads_of(pid);
         threads.iter().filter_map(|(host, _)| Some((host.0, slept(*host)?))).collect()
     }
@@ -222,7 +222,7 @@ impl Tracer {
         if signal != libc::SIGTRAP {
             let follows = matches!(self.departing.states.get(&pid), Some(State::Stopping(_, g)) if g.leader.is_some());
             let refused =
-                if follows { Err(BodyError::Stays(STOPPED.into())) } else { body::end_its_call(&mut stopped) };
+                if follows { Err(BodyError::Stays(STOPPED.into())) } else { checkpoint::end_its_call(&mut stopped) };
             if let Err(e) = refused {
                 self.stay_for(pid, refusal(&e));
                 return Ok(Some(stopped));
@@ -508,7 +508,7 @@ fn go_on(threads: Vec<Stopped>, slept: &Slept) {
         let slept = slept.get(&host).copied().unwrap_or_default();
         let resumed = Memory::of(host)
             .map_err(BodyError::from)
-            .and_then(|memory| body::as_it_was(thread, slept, &memory))
+            .and_then(|memory| checkpoint::as_it_was(thread, slept, &memory))
             .and_then(|thread| Ok(thread.resume(0)?));
         match resumed {
             Ok(()) | Err(BodyError::Gone) => {}

@@ -7,9 +7,9 @@ use super::Tracer;
 use super::stops::is_default;
 use crate::warden::guests::Who;
 use os::ptrace::{HostTid, Stopped, TraceError};
+use room_protocol::ToHome;
+use room_protocol::message::Errand;
 use std::collections::{HashMap, HashSet};
-use wire::ToHome;
-use wire::message::Errand;
 
 /// Processes that are about to die.
 #[derive(Debug, Default)]

@@ -7,7 +7,7 @@ use super::Tracer;
 use crate::warden::home;
 use crate::warden::ledger::is_end;
 use os::signals;
-use wire::message::CallId;
+use room_protocol::message::CallId;
 
 /// What a parent is told when the body of its child has ended.
 #[derive(Debug, Default)]

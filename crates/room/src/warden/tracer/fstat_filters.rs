@@ -16,11 +16,11 @@ use crate::warden::device_numbers::{bytes_of, written_at};
 use crate::warden::shared::Shared;
 use os::inject::Inside;
 use os::ptrace::{HostTid, Stopped, TraceError};
+use room_protocol::message::StandinId;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use systable::filter::{self, Number};
-use wire::message::StandinId;
 
 /// The most filters for single descriptors that a process gets: every one costs every call some
 /// nanoseconds.
@@ -253,7 +253,7 @@ impl Tracer {
 mod tests {
     use super::{MAX, attributes, program};
     use crate::warden::guests::{Guest, Guests};
-    use wire::message::{Descriptor, StandinId};
+    use room_protocol::message::{Descriptor, StandinId};
 
     /// Failed before: of one open file only one number looked as at home, and that was the
     /// deputy's.

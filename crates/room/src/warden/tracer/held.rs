@@ -7,9 +7,9 @@ use super::departing::LEAVING;
 use crate::warden::calls::sysv;
 use crate::warden::shared::Interrupted;
 use os::ptrace::{HostTid, Stopped, TraceError};
+use room_protocol::ToHome;
+use room_protocol::message::CallId;
 use std::collections::HashMap;
-use wire::ToHome;
-use wire::message::CallId;
 
 /// Held threads, with the signal that is to be delivered.
 #[derive(Debug, Default)]

@@ -9,7 +9,7 @@
 use super::Tracer;
 use super::fstat_filters::{Which, show};
 use crate::warden::shared::Shared;
-use body::rewind;
+use checkpoint::rewind;
 use os::inject::{Inside, Memory, gate};
 use os::pidfd::PidFd;
 use os::ptrace::{self, HostTid, Stopped, TraceError};
@@ -76,7 +76,7 @@ impl Tracer {
         if !concerned.into_iter().all(|(host, _)| blocks(host)) {
             return false;
         }
-        let slept = os::process::slept(first.0, body::may_time_out).unwrap_or_default();
+        let slept = os::process::slept(first.0, checkpoint::may_time_out).unwrap_or_default();
         let waiting = self.injected.waiting.entry(first).or_insert_with(|| (slept, Vec::new()));
         add_signal(&mut waiting.1, (tid, *info));
         ptrace::interrupt(first).is_ok()
@@ -93,7 +93,7 @@ impl Tracer {
     /// Has the first thread of a process make a userfaultfd, which is given there.
     pub fn track(&mut self, pid: i32, answer: Sender<Result<OwnedFd, String>>) {
         let Some(first) = self.room.guests().host(pid) else { return };
-        let slept = os::process::slept(first.0, body::may_time_out).unwrap_or_default();
+        let slept = os::process::slept(first.0, checkpoint::may_time_out).unwrap_or_default();
         let waiting = self.injected.waiting.entry(first).or_insert_with(|| (slept, Vec::new()));
         waiting.1.push(Task::Track(answer));
         // Of one that is gone nobody answers.

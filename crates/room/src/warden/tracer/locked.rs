@@ -5,9 +5,9 @@ use super::Tracer;
 use super::departing::State;
 use super::injected::with_inside;
 use crate::warden::describe_guest::HomeFiles;
-use body::BodyError;
+use checkpoint::BodyError;
 use os::ptrace::HostTid;
-use wire::message::LockedFile;
+use room_protocol::message::LockedFile;
 
 impl Tracer {
     /// Looks for those of a body that stands still, once.

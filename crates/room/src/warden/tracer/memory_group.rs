@@ -6,11 +6,11 @@ use super::Tracer;
 use super::departing::State;
 use crate::warden::relatives;
 use crate::warden::sharers::refusal;
+use migration_plan::Pace;
 use os::areas::Shown;
+use room_protocol::message::Family;
+use room_protocol::{Refusal, ToHome};
 use std::collections::{BTreeSet, HashMap, HashSet};
-use strategy::Pace;
-use wire::message::Family;
-use wire::{Refusal, ToHome};
 
 /// What was sent of memories in common, by the first of those that leave.
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ impl Together {
 
 impl Tracer {
     /// With whom a body that is to leave has to leave, as far as that is known while they run.
-    pub(super) fn family_of(&self, pid: i32) -> Result<BTreeSet<i32>, body::BodyError> {
+    pub(super) fn family_of(&self, pid: i32) -> Result<BTreeSet<i32>, checkpoint::BodyError> {
         match self.departing.states.get(&pid) {
             Some(State::Standing(_, going)) if going.family == Family::Comes => relatives::of(&self.room, pid),
             // Those of one that comes with another were found with that one.

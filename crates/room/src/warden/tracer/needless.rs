@@ -2,7 +2,7 @@
 //! nobody had asked.
 
 use super::Tracer;
-use body::{BodyError, Slept};
+use checkpoint::{BodyError, Slept};
 use os::inject::Memory;
 use os::ptrace::{self, HostTid, Stopped, TraceError};
 use std::time::Duration;
@@ -57,7 +57,7 @@ impl Tracer {
         if stopped.registers()?.rax as i64 != EINTR {
             return Ok(stopped);
         }
-        body::as_it_was(stopped, slept, &Memory::of(host.0)?).map_err(|e| match e {
+        checkpoint::as_it_was(stopped, slept, &Memory::of(host.0)?).map_err(|e| match e {
             BodyError::Os(e) => TraceError::Failed(e),
             BodyError::Gone | BodyError::Stays(_) | BodyError::Fleeting(_) => TraceError::Gone,
         })

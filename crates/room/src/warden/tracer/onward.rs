@@ -10,17 +10,17 @@ use crate::warden::describe_guest;
 use crate::warden::direct_link::{self, Out};
 use crate::warden::homeward;
 use crate::warden::sharers::refusal;
-use body::{BodyError, Headstart, Left, Lender, Lent};
+use checkpoint::{BodyError, Headstart, Left, Lender, Lent};
 use image::Image;
 use link::Bulk;
 use os::inject::Memory;
 use os::pages::Own;
 use os::ptrace::HostTid;
 use os::warm::Standby;
+use room_protocol::message::onward::{OUTLINE_BYTES_MAX, Outline, Said};
+use room_protocol::{Kind, ToHome, ToRoom, page_frames};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
-use wire::message::onward::{OUTLINE_BYTES_MAX, Outline, Said};
-use wire::{Kind, ToHome, ToRoom, page_frames};
 
 /// Where a body goes that leaves for another room.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl Tracer {
     }
 
     /// Has the memory of a body go to the other room while it runs.
-    pub fn send_ahead(&mut self, pid: i32, wish: wire::message::onward::Ahead) {
+    pub fn send_ahead(&mut self, pid: i32, wish: room_protocol::message::onward::Ahead) {
         let host = self.room.guests().host(pid).filter(|_| self.bodies.is_running(pid));
         let Some((host, outline)) = host.zip(self.departing.outlines.get(&pid).cloned()) else {
             return ahead::tell(&self.room, pid, wish, Err("it does not run there".into()));
@@ -73,7 +73,7 @@ impl Tracer {
     }
 
     /// Has the memory of a body go home while it runs.
-    pub fn send_homeward(&mut self, pid: i32, wish: wire::message::onward::Homeward) {
+    pub fn send_homeward(&mut self, pid: i32, wish: room_protocol::message::onward::Homeward) {
         let Some(host) = self.room.guests().host(pid).filter(|_| self.bodies.is_running(pid)) else {
             return homeward::tell(&self.room, pid, wish.ahead.ticket, Err("it does not run there".into()));
         };
@@ -138,7 +138,7 @@ fn send(
     os::fault::at("send there")?;
     let (room, pid, way) = (pages.room, pages.pid, pages.way);
     let pace = pages.bulk.pace();
-    body::find_keys(host.0, image)?;
+    checkpoint::find_keys(host.0, image)?;
     let fits = ahead.fits(image);
     if !fits {
         send_image(way, image)?;
@@ -154,10 +154,12 @@ fn send(
     }
     let pages = std::cell::RefCell::new(pages);
     let batch_bytes = || pages.borrow().bulk.batch_bytes();
-    body::each_content(host.0, image, &[], batch_bytes, |runs, bytes| pages.borrow_mut().send_batch(runs, bytes))?;
+    checkpoint::each_content(host.0, image, &[], batch_bytes, |runs, bytes| {
+        pages.borrow_mut().send_batch(runs, bytes)
+    })?;
     let lender = if later.is_empty() { None } else { Some(later) };
     let lender = lender.map(|later| {
-        let runs: Vec<body::Run> = later.iter().map(|(start, end)| (start, end - start)).collect();
+        let runs: Vec<checkpoint::Run> = later.iter().map(|(start, end)| (start, end - start)).collect();
         for part in runs.chunks(page_frames::LATER_RUNS) {
             way.link.send(Kind::Later, 0, 0, &[&page_frames::pages_head(pid, part)]).map_err(ahead::lost)?;
         }

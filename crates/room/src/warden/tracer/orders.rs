@@ -8,18 +8,18 @@
 use super::ends::News;
 use super::fstat_filters::Which;
 use crate::warden::standins::Asked;
-use body::Window;
+use checkpoint::Window;
 use image::Image;
 use os::inject::Memory;
 use os::ptrace::HostTid;
 use os::signals;
 use os::userfault::Userfault;
+use room_protocol::Refusal;
+use room_protocol::message::{CallId, Place, StandinId};
 use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use wire::Refusal;
-use wire::message::{CallId, Place, StandinId};
 
 /// Most signals that wait in it of those that are queued each time that they are sent.
 const QUEUED_MAX: usize = 1 << 15;
@@ -173,7 +173,7 @@ pub enum Order {
         /// PID of the process that this is about.
         pid: i32,
         /// Pages that have come, and come again: these are missing too.
-        stale: Vec<body::Run>,
+        stale: Vec<checkpoint::Run>,
         /// How, or why not.
         answer: Sender<Result<Userfault, String>>,
     },
@@ -184,7 +184,7 @@ pub enum Order {
         /// What it is, if its memory is still to be made to fit that.
         image: Option<Arc<Image>>,
         /// Pages that are not there any more.
-        gone: Vec<body::Run>,
+        gone: Vec<checkpoint::Run>,
     },
     /// A body that has come, or was to leave, runs here.
     Resume {
@@ -198,20 +198,20 @@ pub enum Order {
         /// If it has so many bytes of its own, pages may follow when it goes on at home.
         follow_bytes: u64,
         /// How its pages go.
-        pace: strategy::Pace,
+        pace: migration_plan::Pace,
         /// To another room, by the way that was made.
         onward: bool,
         /// Home, where what was sent ahead in this try is in place.
-        ahead: Option<wire::message::onward::Ticket>,
+        ahead: Option<room_protocol::message::onward::Ticket>,
         /// What becomes of those with which it shares memory.
-        family: wire::message::Family,
+        family: room_protocol::message::Family,
     },
     /// The memory of a body is to go home while it runs.
     Homeward {
         /// PID of the process that this is about.
         pid: i32,
         /// Way in which the memory goes.
-        wish: wire::message::onward::Homeward,
+        wish: room_protocol::message::onward::Homeward,
     },
     /// Home wants to know what a body holds that may go to another room.
     Outline {
@@ -223,7 +223,7 @@ pub enum Order {
         /// PID of the process that this is about.
         pid: i32,
         /// Way in which the memory goes.
-        wish: wire::message::onward::Ahead,
+        wish: room_protocol::message::onward::Ahead,
     },
     /// A body that was to leave goes on elsewhere.
     Release {

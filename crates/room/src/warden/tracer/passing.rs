@@ -7,9 +7,9 @@ use super::Tracer;
 use super::departing::{Going, State};
 use crate::warden::sharers::{Commons, Sought};
 use os::ptrace::{self, HostTid};
+use room_protocol::Refusal;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
-use wire::Refusal;
 
 /// How often a call is made again because of something that stood in the way for a moment; then its
 /// process goes home for it.

@@ -5,9 +5,9 @@ use super::Tracer;
 use crate::porter::{Answer, Channels, Command, Notice, tell};
 use os::contain::on_account_of;
 use os::ptrace::{HostTid, Stopped};
+use room_protocol::ToHome;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use wire::ToHome;
 
 /// The porter, and what it was asked.
 pub struct Porter {

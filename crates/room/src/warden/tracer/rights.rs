@@ -14,8 +14,8 @@ use os::inject::Inside;
 use os::namespace::CapabilitySets;
 use os::process::Status;
 use os::ptrace::{HostTid, Stopped, TraceError};
+use room_protocol::message::{Capabilities, Credentials};
 use std::time::Duration;
-use wire::message::{Capabilities, Credentials};
 
 /// Bytes below a thread's stack that are written to without asking.
 const BELOW_STACK_BYTES: usize = 512;

@@ -1,17 +1,17 @@
 //! What a body that leaves is sent home as: its image, its pages, and what follows.
 
 use crate::warden::shared::Shared;
-use body::{BodyError, Headstart, Left, Lender, Lent};
+use checkpoint::{BodyError, Headstart, Left, Lender, Lent};
 use image::{Area, Image};
 use link::Bulk;
 use os::inject::Memory;
 use os::pages::Own;
 use os::ptrace::HostTid;
+use room_protocol::message::onward::Said;
+use room_protocol::{Kind, ToHome, page_frames};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::Arc;
-use wire::message::onward::Said;
-use wire::{Kind, ToHome, page_frames};
 
 /// A frame to home.
 fn frame(room: &Shared, kind: Kind, parts: &[&[u8]]) -> Result<(), BodyError> {
@@ -29,7 +29,7 @@ pub fn pages_within(
     room: &Shared,
     pid: i32,
     bulk: &RefCell<Bulk>,
-    runs: &[body::Run],
+    runs: &[checkpoint::Run],
     bytes: &[u8],
 ) -> Result<(), BodyError> {
     keep(room, pid, bulk, runs, bytes);
@@ -50,7 +50,7 @@ pub fn pages_within(
 }
 
 /// What goes over a slow link may come back over one.
-fn keep(room: &Shared, pid: i32, bulk: &RefCell<Bulk>, runs: &[body::Run], bytes: &[u8]) {
+fn keep(room: &Shared, pid: i32, bulk: &RefCell<Bulk>, runs: &[checkpoint::Run], bytes: &[u8]) {
     if room.leftovers.wants(bulk.borrow().is_slow()) || room.stocked.has(pid) {
         room.leftovers.note(pid, runs, bytes);
     }
@@ -71,8 +71,14 @@ fn pages(room: &Shared, bulk: &RefCell<Bulk>, kind: Kind, parts: &[&[u8]]) -> Re
 }
 
 /// Tells home which of these runs, that go for the first time, are full.
-pub fn send_dense(room: &Shared, pid: i32, host: HostTid, runs: &[body::Run], areas: &[Area]) -> Result<(), BodyError> {
-    let dense = body::dense(host.0, runs, areas)?;
+pub fn send_dense(
+    room: &Shared,
+    pid: i32,
+    host: HostTid,
+    runs: &[checkpoint::Run],
+    areas: &[Area],
+) -> Result<(), BodyError> {
+    let dense = checkpoint::dense(host.0, runs, areas)?;
     dense
         .chunks(page_frames::LATER_RUNS)
         .try_for_each(|part| frame(room, Kind::Dense, &[&page_frames::pages_head(pid, part)]))
@@ -89,7 +95,7 @@ pub(super) fn send(
     os::fault::at("send there")?;
     let mut image = Cow::Borrowed(image);
     if image.process.keys != 0 || image.areas.iter().any(|a| a.key != 0) {
-        body::find_keys(host.0, image.to_mut())?;
+        checkpoint::find_keys(host.0, image.to_mut())?;
     }
     let image = &*image;
     let bytes = image.encode().map_err(|e| BodyError::Stays(e.to_string()))?;
@@ -99,22 +105,22 @@ pub(super) fn send(
         room.tell(&ToHome::Onward { pid, said: Said::Gone(rest.gone) });
     }
     let batch_bytes = || bulk.borrow().batch_bytes();
-    let send_pages = |runs: &[body::Run], bytes: &[u8]| pages_within(room, pid, bulk, runs, bytes);
+    let send_pages = |runs: &[checkpoint::Run], bytes: &[u8]| pages_within(room, pid, bulk, runs, bytes);
     match &bytes {
-        Some(bytes) => body::each_of(&rest.runs, bytes, batch_bytes, send_pages)?,
+        Some(bytes) => checkpoint::each_of(&rest.runs, bytes, batch_bytes, send_pages)?,
         None => {
             let memory = Memory::of(host.0)?;
             if ahead.is_none() {
                 send_dense(room, pid, host, &rest.runs, &image.areas)?;
             }
-            body::each_batch(&rest.runs, &memory, &image.areas, ahead.is_none(), None, batch_bytes, send_pages)?;
+            checkpoint::each_batch(&rest.runs, &memory, &image.areas, ahead.is_none(), None, batch_bytes, send_pages)?;
         }
     }
-    body::each_content(host.0, image, elsewhere, batch_bytes, send_pages)?;
+    checkpoint::each_content(host.0, image, elsewhere, batch_bytes, send_pages)?;
     if later.is_empty() {
         return Ok(None);
     }
-    let absent: Vec<body::Run> = later.iter().map(|(start, end)| (start, end - start)).collect();
+    let absent: Vec<checkpoint::Run> = later.iter().map(|(start, end)| (start, end - start)).collect();
     let lender = room.lenders.begin(pid, later, bulk.borrow().pace());
     for part in absent.chunks(page_frames::LATER_RUNS) {
         frame(room, Kind::Later, &[&page_frames::pages_head(pid, part)])?;

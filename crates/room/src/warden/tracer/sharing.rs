@@ -9,14 +9,14 @@ use super::injected::with_inside;
 use crate::warden::relatives;
 use crate::warden::sharers::{self, Commons, Held, Watch, What, refusal};
 use crate::warden::spares::Spare;
-use body::BodyError;
+use checkpoint::BodyError;
 use os::inject::Inside;
 use os::ptrace::TraceError;
+use room_protocol::message::{Common, CommonFile, Family, LockedFile, StandinId};
+use room_protocol::{Refusal, ToHome};
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use wire::message::{Common, CommonFile, Family, LockedFile, StandinId};
-use wire::{Refusal, ToHome};
 
 /// What home was asked to take over.
 #[derive(Debug)]
@@ -261,10 +261,10 @@ fn control(inside: &mut Inside, at: u64, what: i32, watch: &Watch) -> Result<(),
     if what == libc::EPOLL_CTL_ADD {
         // The warden then knows the file's readiness when epoll_ctl(2) asks (`standins.rs`,
         // adds_to_epoll).
-        inside.memory().write(at, &body::poll_of(watched.fd))?;
+        inside.memory().write(at, &checkpoint::poll_of(watched.fd))?;
         inside.call(libc::SYS_poll, [at, 1, 0, 0, 0, 0])?;
     }
-    inside.memory().write(at, &body::epoll_event(watched))?;
+    inside.memory().write(at, &checkpoint::epoll_event(watched))?;
     let done = inside.call(libc::SYS_epoll_ctl, [*epoll as u64, what as u64, watched.fd as u64, at, 0, 0])?;
     let is_done = [0, -i64::from(libc::ENOENT), -i64::from(libc::EEXIST)].contains(&done);
     is_done.then_some(()).ok_or_else(|| {

@@ -6,8 +6,8 @@
 use super::Tracer;
 use super::dying::tell_fault;
 use os::ptrace::{HostTid, Stopped, TraceError};
+use room_protocol::ToHome;
 use std::collections::{HashMap, HashSet};
-use wire::ToHome;
 
 /// Threads that wait for home's word, by process.
 #[derive(Debug, Default)]

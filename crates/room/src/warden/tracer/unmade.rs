@@ -11,9 +11,9 @@ use super::births::skip;
 use super::executing;
 use libc::user_regs_struct;
 use os::ptrace::{self, HostTid, Stopped, TraceError};
+use room_protocol::ToHome;
+use room_protocol::message::Errand;
 use std::collections::HashMap;
-use wire::ToHome;
-use wire::message::Errand;
 
 /// `syscall` and `int 0x80`.
 const INSTRUCTION_BYTES: u64 = 2;

@@ -2,7 +2,7 @@
 
 use super::injected::with_inside;
 use crate::warden::held;
-use body::{BodyError, Slept};
+use checkpoint::{BodyError, Slept};
 use os::ptrace::{HostTid, Stopped};
 
 /// Has the first of these threads, all of which stand still, write it back: home's processes see it

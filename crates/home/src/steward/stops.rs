@@ -1,0 +1,74 @@
+//! Stops of deputies. Home's kernel stops them, as their parents expect; nobody but the parent is
+//! told of it, so the steward looks at their states now and then, and closely while a stop of job
+//! control is under way. SIGCONT is told by the deputy itself.
+
+use super::deputies::Phase;
+use super::shared::Shared;
+use room_protocol::ToRoom;
+use std::time::{Duration, Instant};
+
+/// How often the states are looked at while nothing is expected: of SIGSTOP alone is nothing told.
+const IDLE: Duration = Duration::from_millis(50);
+/// How often while a deputy is about to stop.
+const CLOSELY: Duration = Duration::from_millis(1);
+/// Every so many looks, calls are made again that a stop interrupted which came to nothing.
+const AGAIN_EACH: u32 = 4;
+
+/// When to look next.
+pub struct Stops {
+    due: Instant,
+    looks: u32,
+}
+
+impl Stops {
+    /// Nothing is looked at yet.
+    pub fn new() -> Stops {
+        Stops { due: Instant::now(), looks: 0 }
+    }
+
+    /// Looks, if it is time; how long until then.
+    pub fn look(&mut self, room: &Shared) -> Option<Duration> {
+        let (count, close) = {
+            let table = room.table();
+            let away = || table.deputies.values().filter(|d| d.phase == Phase::Away);
+            (away().count(), away().any(|d| d.stopping && !d.stopped))
+        };
+        if count == 0 {
+            return None;
+        }
+        // Many deputies are looked at less often, so that it costs a small part of one CPU whatever
+        // their number.
+        let pause = if close { CLOSELY } else { IDLE.max(Duration::from_micros(200) * count as u32) };
+        let now = Instant::now();
+        self.due = self.due.min(now + pause);
+        if now >= self.due {
+            self.due = now + pause;
+            self.looks = self.looks.wrapping_add(1);
+            look_at_all(room, self.looks.is_multiple_of(AGAIN_EACH));
+        }
+        Some(self.due - now)
+    }
+}
+
+/// A body whose standard error is closed has been killed, or it goes on without it: that is known
+/// by now.
+const STDERR_KEPT: Duration = Duration::from_millis(500);
+
+fn look_at_all(room: &Shared, again: bool) {
+    let mut table = room.table();
+    for deputy in table.deputies.values_mut() {
+        drop(deputy.stderr.take_if(|(since, _)| since.elapsed() > STDERR_KEPT));
+    }
+    let mut stopped = Vec::new();
+    for (pid, deputy) in table.deputies.iter_mut().filter(|(_, d)| d.phase == Phase::Away && !d.stopped) {
+        os::contain::on_account_of(*pid);
+        if deputy.stops(*pid) {
+            deputy.stopped = true;
+            stopped.push(*pid);
+        } else if again && !deputy.stopping {
+            deputy.threads.values_mut().for_each(super::deputies::Thread::unpark);
+        }
+    }
+    drop(table);
+    stopped.into_iter().for_each(|pid| room.tell(&ToRoom::Stop { pid }));
+}
