@@ -100,6 +100,14 @@ pub fn check() -> Result<()> {
     }
 }
 
+/// Prints every place that breaks a rule, noted or not.
+pub fn list() -> Result<()> {
+    for Breach { rule, file, line, says } in find_breaches()? {
+        println!("{}: {file}:{line}: {says}", rule.name());
+    }
+    Ok(())
+}
+
 /// How notes are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Tighten {

@@ -17,6 +17,7 @@ use std::process::ExitCode;
 
 const USAGE: &str = "\
 cargo xtask check            formatting, lints, documentation, dependencies' licences, layers, file lengths, rules of the house
+cargo xtask check --list    every place that breaks a rule of the house, noted or not
 cargo xtask check --tighten  notes that files break rules of the house (xtask/house.txt) less often than before
 cargo xtask test [--quick]   everything that can be tested here, real labs included; needs root
 cargo xtask test SUITE...    these alone: crates (policy), test programs of the whole (moving), or of a crate (os/filters)
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match words[..] {
         ["check"] => check::run(),
+        ["check", "--list"] => house::list(),
         ["check", "--tighten"] => house::tighten(house::Tighten::Lower),
         ["check", "--note-anew"] => house::tighten(house::Tighten::Anew),
         ["test", ref flags @ ..] => test::Plan::from_flags(flags).map_or_else(|| Err(USAGE.into()), test::run),

@@ -38,9 +38,10 @@ pub fn check(sources: &[Source], breaches: &mut Vec<Breach>) {
     }
     for modules in crates.values() {
         for circle in circles(modules).into_iter().filter(|circle| circle.len() > FILES_MAX) {
-            for file in &circle {
-                let says = format!("imports in a circle of {} files", circle.len());
-                breaches.push(Breach { rule: Rule::ImportCircle, file: file.clone(), line: 1, says });
+            let size = circle.len();
+            for Member { file, imports } in circle {
+                let says = format!("imports in a circle of {size} files, of these {}", imports.join(", "));
+                breaches.push(Breach { rule: Rule::ImportCircle, file, line: 1, says });
             }
         }
     }
@@ -154,8 +155,15 @@ fn resolve(modules: &BTreeMap<ModulePath, Module>, path: &[String]) -> Option<Mo
     None
 }
 
-/// Strongly connected components (Kosaraju), as files.
-fn circles(modules: &BTreeMap<ModulePath, Module>) -> Vec<Vec<String>> {
+/// A file of a circle.
+struct Member {
+    file: String,
+    /// The modules of the same circle that it imports.
+    imports: Vec<String>,
+}
+
+/// Strongly connected components (Kosaraju).
+fn circles(modules: &BTreeMap<ModulePath, Module>) -> Vec<Vec<Member>> {
     let names: Vec<&ModulePath> = modules.keys().collect();
     let index: BTreeMap<&ModulePath, usize> = names.iter().enumerate().map(|(n, name)| (*name, n)).collect();
     let mut edges = vec![BTreeSet::new(); names.len()];
@@ -179,10 +187,13 @@ fn circles(modules: &BTreeMap<ModulePath, Module>) -> Vec<Vec<String>> {
     for node in order.into_iter().rev() {
         let mut circle = Vec::new();
         visit(node, &back, &mut seen, &mut circle);
-        found.push(circle.iter().map(|n| modules[names[*n]].file.clone()).collect::<Vec<_>>());
+        found.push(circle);
     }
-    found.retain(|circle| !circle.is_empty());
-    found
+    let member = |circle: &[usize], node: usize| Member {
+        file: modules[names[node]].file.clone(),
+        imports: edges[node].iter().filter(|to| circle.contains(to)).map(|to| names[*to].join("::")).collect(),
+    };
+    found.iter().map(|circle| circle.iter().map(|node| member(circle, *node)).collect()).collect()
 }
 
 /// Adds what can be reached and was not seen yet, itself last.
