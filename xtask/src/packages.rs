@@ -7,7 +7,7 @@ use crate::tool::{Result, run};
 
 /// Program, package, and whether tests fail without it (else the test of that program is left out,
 /// and says so).
-const PROGRAMS: [(&str, &str, bool); 34] = [
+const PROGRAMS: [(&str, &str, bool); 40] = [
     ("python3", "python3", true),
     ("gcc", "gcc", true),
     ("as", "binutils", true),
@@ -39,6 +39,12 @@ const PROGRAMS: [(&str, &str, bool); 34] = [
     ("vim", "vim", true),
     ("mpiexec.mpich", "mpich", true),
     ("mpicc.mpich", "libmpich-dev", true),
+    ("mpiexec.openmpi", "openmpi-bin", true),
+    ("mpicc.openmpi", "libopenmpi-dev", true),
+    ("pvm", "pvm", true),
+    ("pvm_gstat", "pvm-dev", true),
+    ("ssh", "openssh-client", true),
+    ("sshd", "openssh-server", true),
     ("java", "default-jdk-headless", false),
     ("octave-cli", "octave", false),
     ("qemu-system-x86_64", "qemu-system-x86", false),
