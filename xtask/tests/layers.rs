@@ -137,7 +137,7 @@ const ROWS: [&[&str]; 6] = [
     &["tern"],
     &["node", "cli", "lab", "bench"],
     &["home", "room"],
-    &["checkpoint", "link", "homefs"],
+    &["checkpoint", "link", "homefs", "relay"],
     &["os", "packet", "identity"],
     &["abi", "systable", "room-protocol", "control-protocol", "image", "gossip", "migration-plan", "policy", "sim"],
 ];

@@ -41,6 +41,7 @@ pub mod signal_descriptor;
 pub mod signals;
 pub mod socket;
 pub mod stopped;
+pub mod streams;
 pub mod stray;
 pub mod superuser;
 pub mod track;

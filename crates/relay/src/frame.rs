@@ -1,0 +1,139 @@
+//! What the two ends of a stream say to each other, as bytes. Pure; every input is hostile.
+
+use thiserror::Error;
+
+/// Which stream a frame is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct StreamId {
+    /// The stand-in that the stream is to the room's home.
+    pub standin: u32,
+    /// How often the stand-in has become a stream. Frames of an earlier time are late.
+    pub epoch: u32,
+}
+
+/// One statement about a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Frame<'a> {
+    /// Bytes of the stream.
+    Data {
+        /// The number of bytes before these.
+        offset: u64,
+        /// The bytes that follow those.
+        bytes: &'a [u8],
+    },
+    /// The last bytes that the process wrote before it leaves the room. They come whatever the
+    /// credit is.
+    Last {
+        /// The number of bytes before these.
+        offset: u64,
+        /// The bytes that follow those.
+        bytes: &'a [u8],
+    },
+    /// The reader has taken all bytes before this number.
+    Taken(u64),
+    /// No bytes follow behind this number.
+    End(u64),
+    /// The true socket has an error, or says something that a pair of sockets cannot: the calls on
+    /// it are to be made at home.
+    Fault,
+}
+
+/// A reason why bytes are no frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum FrameError {
+    /// The bytes are fewer than a header.
+    #[error("a frame of a stream has only {0} bytes")]
+    Short(usize),
+    /// The tag is unknown.
+    #[error("a frame of a stream has the unknown tag {0}")]
+    Tag(u8),
+    /// Only bytes of a stream have content.
+    #[error("a frame of a stream has {0} bytes too many")]
+    Long(usize),
+}
+
+impl<'a> Frame<'a> {
+    /// Bytes of the header.
+    pub const HEADER_BYTES: usize = 17;
+
+    /// Gives the header. The frame is the header and, of bytes, the bytes.
+    pub fn header(&self, id: StreamId) -> [u8; Frame::HEADER_BYTES] {
+        let (tag, number) = match *self {
+            Frame::Data { offset, .. } => (0, offset),
+            Frame::Last { offset, .. } => (1, offset),
+            Frame::Taken(upto) => (2, upto),
+            Frame::End(offset) => (3, offset),
+            Frame::Fault => (4, 0),
+        };
+        let mut out = [0; Frame::HEADER_BYTES];
+        out[..4].copy_from_slice(&id.standin.to_le_bytes());
+        out[4..8].copy_from_slice(&id.epoch.to_le_bytes());
+        out[8] = tag;
+        out[9..].copy_from_slice(&number.to_le_bytes());
+        out
+    }
+
+    /// Gives the content behind the header.
+    pub fn content(&self) -> &'a [u8] {
+        match self {
+            Frame::Data { bytes, .. } | Frame::Last { bytes, .. } => bytes,
+            Frame::Taken(_) | Frame::End(_) | Frame::Fault => &[],
+        }
+    }
+
+    /// Reads a frame.
+    ///
+    /// # Errors
+    /// The bytes are no frame.
+    pub fn decode(bytes: &'a [u8]) -> Result<(StreamId, Frame<'a>), FrameError> {
+        let Some((header, content)) = bytes.split_first_chunk::<{ Frame::HEADER_BYTES }>() else {
+            return Err(FrameError::Short(bytes.len()));
+        };
+        let [s0, s1, s2, s3, e0, e1, e2, e3, tag, number @ ..] = *header;
+        let id =
+            StreamId { standin: u32::from_le_bytes([s0, s1, s2, s3]), epoch: u32::from_le_bytes([e0, e1, e2, e3]) };
+        let number = u64::from_le_bytes(number);
+        let frame = match tag {
+            0 => Frame::Data { offset: number, bytes: content },
+            1 => Frame::Last { offset: number, bytes: content },
+            2 => Frame::Taken(number),
+            3 => Frame::End(number),
+            4 => Frame::Fault,
+            other => return Err(FrameError::Tag(other)),
+        };
+        if frame.content().len() != content.len() {
+            return Err(FrameError::Long(content.len()));
+        }
+        Ok((id, frame))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const ID: StreamId = StreamId { standin: 0x8000_0007, epoch: 3 };
+
+    #[test]
+    fn round_trip() {
+        let frames =
+            [Frame::Data { offset: 1 << 40, bytes: b"abc" }, Frame::Last { offset: 9, bytes: b"" }, Frame::Taken(7)];
+        for frame in frames.into_iter().chain([Frame::End(8), Frame::Fault]) {
+            let bytes = [&frame.header(ID), frame.content()].concat();
+            assert_eq!(Frame::decode(&bytes), Ok((ID, frame)));
+        }
+        let long = [&Frame::Fault.header(ID)[..], b"x"].concat();
+        assert_eq!(Frame::decode(&long), Err(FrameError::Long(1)));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_frame_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+            if let Ok((id, frame)) = Frame::decode(&bytes) {
+                let again = [&frame.header(id), frame.content()].concat();
+                prop_assert!(again == bytes || frame == Frame::Fault);
+            }
+        }
+    }
+}

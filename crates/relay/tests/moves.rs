@@ -1,0 +1,324 @@
+//! A stream whose process moves between its home and rooms at any moment: its peer and the process
+//! see every byte once, in order. All sockets are real; one thread drives them in a random order.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use proptest::strategy::Strategy;
+use proptest::test_runner::{Config, TestRunner};
+use relay::{End, Frame, HomeEnd, HomePump, RoomEnd, RoomPump, Sink, StreamError, StreamId};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType};
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// One direction of the link: frames as bytes, in order.
+#[derive(Default)]
+struct Wire(VecDeque<Vec<u8>>);
+
+impl Sink for Wire {
+    fn give(&mut self, id: StreamId, frame: Frame<'_>) {
+        self.0.push_back([&frame.header(id), frame.content()].concat());
+    }
+}
+
+/// One who writes numbers that the other one expects.
+struct Speaker {
+    said: u64,
+    heard: u64,
+    says: u64,
+    is_shut: bool,
+    heard_end: bool,
+}
+
+impl Speaker {
+    fn new(says: u64) -> Speaker {
+        Speaker { said: 0, heard: 0, says, is_shut: false, heard_end: false }
+    }
+
+    fn byte(at: u64) -> u8 {
+        (at ^ (at >> 8) ^ (at >> 16)) as u8
+    }
+
+    fn say(&mut self, socket: &OwnedFd, most: u64) {
+        let bytes: Vec<u8> = (self.said..(self.said + most).min(self.says)).map(Speaker::byte).collect();
+        if !bytes.is_empty() {
+            match rustix::net::send(socket, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+                Ok(n) => self.said += n as u64,
+                Err(e) => assert_eq!(e, Errno::AGAIN),
+            }
+        }
+        if self.said == self.says && !self.is_shut {
+            self.is_shut = true;
+            rustix::net::shutdown(socket, Shutdown::Write).unwrap();
+        }
+    }
+
+    fn hear(&mut self, socket: &OwnedFd, most: usize) {
+        let mut bytes = vec![0; most];
+        match rustix::net::recv(socket, &mut bytes[..], RecvFlags::DONTWAIT) {
+            Ok((0, _)) => self.heard_end = true,
+            Ok((n, _)) => {
+                let expected: Vec<u8> = (self.heard..self.heard + n as u64).map(Speaker::byte).collect();
+                assert_eq!(bytes[..n], expected, "behind {}", self.heard);
+                self.heard += n as u64;
+            }
+            Err(e) => assert_eq!(e, Errno::AGAIN),
+        }
+    }
+}
+
+fn tcp() -> Connection {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let other = listener.accept().unwrap().0;
+    one.set_nodelay(true).unwrap();
+    Connection { peer: one.into(), socket: other.into() }
+}
+
+fn unix() -> Connection {
+    let (peer, socket) = pair();
+    Connection { peer, socket }
+}
+
+fn pair() -> (OwnedFd, OwnedFd) {
+    rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap()
+}
+
+/// A connection: its peer's socket, and the process'.
+struct Connection {
+    peer: OwnedFd,
+    socket: OwnedFd,
+}
+
+/// A process, its peer, and what lies between.
+struct World {
+    peer: OwnedFd,
+    socket: Arc<OwnedFd>,
+    /// The process' end of the pair, while the process is away.
+    process: Option<OwnedFd>,
+    room: RoomPump,
+    home: HomePump,
+    to_home: Wire,
+    to_room: Wire,
+    id: StreamId,
+    window: u32,
+    moves: u32,
+}
+
+impl World {
+    fn new(connection: Connection, window: u32) -> World {
+        let Connection { peer, socket } = connection;
+        World {
+            peer,
+            socket: Arc::new(socket),
+            process: None,
+            room: RoomPump::new().unwrap(),
+            home: HomePump::new().unwrap(),
+            to_home: Wire::default(),
+            to_room: Wire::default(),
+            id: StreamId { standin: 1, epoch: 0 },
+            window,
+            moves: 0,
+        }
+    }
+
+    /// Where the process reads and writes.
+    fn of_process(&self) -> &OwnedFd {
+        self.process.as_ref().unwrap_or(&self.socket)
+    }
+
+    fn turn(&mut self) {
+        assert!(self.room.turn(&mut self.to_home).is_empty());
+        assert!(self.home.turn(&mut self.to_room).is_empty());
+        // The process' shutdown(2), which home makes for it.
+        if self.home.get(self.id).is_some_and(|end| end.has_all()) {
+            // A connection that both have closed is gone already.
+            let _ = rustix::net::shutdown(&*self.socket, Shutdown::Write);
+        }
+    }
+
+    fn deliver_home(&mut self) -> bool {
+        let Some(bytes) = self.to_home.0.pop_front() else { return false };
+        let (id, frame) = Frame::decode(&bytes).unwrap();
+        assert!(self.home.obey(id, frame, &mut self.to_room).is_none());
+        true
+    }
+
+    fn deliver_room(&mut self) -> bool {
+        let Some(bytes) = self.to_room.0.pop_front() else { return false };
+        let (id, frame) = Frame::decode(&bytes).unwrap();
+        assert!(self.room.obey(id, frame, &mut self.to_home).is_none());
+        true
+    }
+
+    fn leave_home(&mut self) -> Result<(), StreamError> {
+        let (process, end) = pair();
+        self.id.epoch += 1;
+        self.moves += 1;
+        self.home.add(self.id, HomeEnd::new(self.socket.clone(), self.window), &mut self.to_room)?;
+        self.room.add(self.id, RoomEnd::new(end, self.window)?, &mut self.to_home)?;
+        self.process = Some(process);
+        Ok(())
+    }
+
+    fn come_home(&mut self) -> Result<(), StreamError> {
+        self.moves += 1;
+        let process = self.process.take().unwrap();
+        let unread = os::streams::unread_bytes(process.as_fd())?;
+        let mut end = self.room.remove(self.id).unwrap();
+        let id = self.id;
+        end.send_all(unread, &mut |frame| self.to_home.give(id, frame))?;
+        while self.deliver_home() {}
+        let mut end = self.home.remove(self.id).unwrap();
+        end.settle()?;
+        assert_eq!(end.waiting_bytes(), 0);
+        if end.has_all() {
+            let _ = rustix::net::shutdown(&*self.socket, Shutdown::Write);
+        }
+        Ok(())
+    }
+}
+
+/// What is done next, and how much of it.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    act: u8,
+    much: usize,
+}
+
+fn act(world: &mut World, process: &mut Speaker, peer: &mut Speaker, step: Step) {
+    let much = step.much;
+    match step.act {
+        0 => process.say(world.of_process(), much as u64),
+        1 => process.hear(world.of_process(), much),
+        2 => peer.say(&world.peer, much as u64),
+        3 => peer.hear(&world.peer, much),
+        4 => world.turn(),
+        5 => drop(world.deliver_home()),
+        6 => drop(world.deliver_room()),
+        _ if world.process.is_some() => world.come_home().unwrap(),
+        // A socket that the process has shut cannot be a pair again.
+        _ if process.is_shut || process.heard_end => {}
+        _ => world.leave_home().unwrap(),
+    }
+}
+
+/// Gives how often the process moved.
+fn run(connection: Connection, window: u32, steps: &[Step]) -> u32 {
+    let mut world = World::new(connection, window);
+    let (mut process, mut peer) = (Speaker::new(100_000), Speaker::new(150_000));
+    let begun = Instant::now();
+    for step in steps.iter().cycle() {
+        act(&mut world, &mut process, &mut peer, *step);
+        if process.is_shut && peer.is_shut && process.heard_end && peer.heard_end {
+            break;
+        }
+        // The same steps again and again may not lead anywhere: all of them do.
+        (0..7).for_each(|n| act(&mut world, &mut process, &mut peer, Step { act: n, much: 900 }));
+        assert!(
+            begun.elapsed() < Duration::from_secs(10),
+            "{} {} of the process, {} {} of its peer",
+            process.said,
+            process.heard,
+            peer.said,
+            peer.heard
+        );
+    }
+    assert_eq!((process.heard, peer.heard), (peer.says, process.says));
+    world.moves
+}
+
+/// Streams of these kinds, with windows and steps at random. Gives how often their processes moved.
+fn run_many(connect: fn() -> Connection) -> u32 {
+    let moves = Cell::new(0);
+    let mut runner = TestRunner::new(Config { cases: 40, max_shrink_iters: 0, ..Config::default() });
+    let step = (0_u8..8, 1_usize..9000).prop_map(|(act, much)| Step { act, much });
+    let steps = proptest::collection::vec(step, 1..60);
+    let done = runner.run(&(200_u32..100_000, steps), |(window, steps)| {
+        moves.set(moves.get() + run(connect(), window, &steps));
+        Ok(())
+    });
+    done.unwrap();
+    moves.get()
+}
+
+#[test]
+fn tcp_streams_survive_moves() {
+    assert_moved(run_many(tcp));
+}
+
+#[test]
+fn unix_streams_survive_moves() {
+    assert_moved(run_many(unix));
+}
+
+/// A peer that does not read stops a process that writes, and memory stays bounded.
+#[test]
+fn a_slow_reader_stops_its_writer() {
+    let mut world = World::new(tcp(), 10_000);
+    world.leave_home().unwrap();
+    let mut process = Speaker::new(u64::MAX);
+    let mut before = u64::MAX;
+    while process.said != before {
+        before = process.said;
+        for _ in 0..200 {
+            process.say(world.of_process(), 100_000);
+            world.turn();
+            while world.deliver_home() {}
+            while world.deliver_room() {}
+        }
+    }
+    assert!(world.home.get(world.id).unwrap().waiting_bytes() <= 10_000);
+    assert!(process.said > 10_000);
+}
+
+/// The true socket's error stays in it, for the process to find.
+#[test]
+fn an_error_stays_at_home() {
+    let mut world = World::new(tcp(), 10_000);
+    world.leave_home().unwrap();
+    rustix::net::send(&world.peer, b"last", SendFlags::empty()).unwrap();
+    let mut process = Speaker::new(4);
+    process.say(world.of_process(), 4);
+    world.turn();
+    while world.deliver_home() {}
+    // Bytes that the peer has not read make its close a reset.
+    let (peer, _) = pair();
+    drop(std::mem::replace(&mut world.peer, peer));
+    let begun = Instant::now();
+    while !world.to_room.0.iter().any(|bytes| Frame::decode(bytes).is_ok_and(|(_, frame)| frame == Frame::Fault)) {
+        world.turn();
+        assert!(begun.elapsed() < Duration::from_secs(10));
+    }
+    let mut bytes = [0; 9];
+    let (n, _) = rustix::net::recv(&*world.socket, &mut bytes[..], RecvFlags::DONTWAIT).unwrap();
+    assert_eq!(bytes[..n], *b"last");
+    assert_eq!(rustix::net::recv(&*world.socket, &mut bytes[..], RecvFlags::DONTWAIT), Err(Errno::CONNRESET));
+}
+
+/// What the process closed at once is written all the same.
+#[test]
+fn bytes_of_a_process_that_ended_arrive() {
+    let mut world = World::new(tcp(), 100);
+    world.leave_home().unwrap();
+    let mut process = Speaker::new(5000);
+    process.say(world.of_process(), 5000);
+    drop(world.process.take());
+    let mut peer = Speaker::new(0);
+    let begun = Instant::now();
+    while peer.heard < 5000 {
+        world.turn();
+        while world.deliver_home() {}
+        while world.deliver_room() {}
+        peer.hear(&world.peer, 700);
+        assert!(begun.elapsed() < Duration::from_secs(10), "{}", peer.heard);
+    }
+    assert!(world.room.get(world.id).unwrap().socket().as_fd().try_clone_to_owned().is_ok());
+}
+
+fn assert_moved(moves: u32) {
+    assert!(moves > 150, "{moves} moves");
+}
