@@ -273,7 +273,7 @@ fn kept_at_home(room: &Shared, pid: i32, area: &Area) -> Option<i32> {
 }
 
 /// Whether a file of home's is a FIFO: a file may have got the number of one that was removed.
-/// FIFOs alone have no place in them (`homefs::server::fifos`).
+/// FIFOs alone have no place in them (`requests/fifos.rs` of `homefs::server`).
 fn is_fifo(room: &Shared, pidfd: &PidFd, fd: i32, info: &FdInfo) -> bool {
     let has_place = || pidfd.get_fd(fd).is_ok_and(|file| rustix::fs::tell(file).is_ok());
     room.fifos.may_be(info.inode) && !has_place()

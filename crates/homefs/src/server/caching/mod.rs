@@ -1,0 +1,8 @@
+//! What a room may cache: contents under leases, offers of equal files, and files that are held for
+//! the room. Each file adds its methods to the server, and the thread that hears of changes.
+//!
+//! Imports `base` and `state`.
+
+mod content;
+mod held;
+mod offers;

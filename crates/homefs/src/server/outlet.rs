@@ -1,0 +1,18 @@
+//! The server's way to the room.
+
+use crate::invalidation::Invalidation;
+use crate::offer::Offer;
+
+/// The connection to the room. Messages must arrive in the order of the calls.
+pub trait Outlet: Send + Sync {
+    /// Sends a reply to the room's kernel; `seq` is the number of the newest invalidation sent
+    /// before it.
+    fn reply(&self, mount: u16, bytes: &[u8], seq: u64);
+    /// Sends invalidation number `seq` (from 1, without gaps).
+    fn invalidate(&self, seq: u64, invalidation: &Invalidation);
+    /// Sends an offer; `seq` is the number of the newest invalidation when it was made.
+    fn offer(&self, seq: u64, offer: &Offer);
+    /// Tells that a process at home waits for a file with this inode number that is held for the
+    /// room ([`super::Server::hold`]).
+    fn wanted(&self, inode: u64);
+}
