@@ -2,6 +2,7 @@
 //! fuzz | dist | demo | lab ...`
 
 mod check;
+mod concurrency;
 mod demo;
 mod dist;
 mod fuzz;

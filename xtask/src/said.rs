@@ -8,6 +8,22 @@ pub struct Count {
     pub left_out: u64,
 }
 
+impl Count {
+    /// Counts these tests, too.
+    pub fn add(&mut self, more: Count) {
+        self.passed += more.passed;
+        self.failed += more.failed;
+        self.left_out += more.left_out;
+    }
+}
+
+impl std::fmt::Display for Count {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:>4} passed, {} failed", self.passed, self.failed)?;
+        if self.left_out > 0 { write!(f, ", {} left out", self.left_out) } else { Ok(()) }
+    }
+}
+
 /// What a test program has said so far.
 #[derive(Default)]
 pub struct Said {
@@ -19,10 +35,18 @@ pub struct Said {
     pub failed: Vec<String>,
     /// Names of the tests that run for long.
     pub slow: Vec<String>,
+    /// The lines that are to be shown when the program has ended.
+    pub shown: String,
 }
 
 impl Said {
-    /// Counts what a line says; shows what is not good.
+    /// Keeps a line to be shown.
+    pub fn show(&mut self, line: &str) {
+        self.shown.push_str(line);
+        self.shown.push('\n');
+    }
+
+    /// Counts what a line says; keeps what is not good.
     pub fn hear(&mut self, line: &str) {
         match (verdict(line), name(line)) {
             (Some(passed), Some(name)) => {
@@ -38,7 +62,7 @@ impl Said {
             || line.contains("... ignored")
             || line.starts_with("running"))
         {
-            println!("    {line}");
+            self.show(&format!("    {line}"));
         }
     }
 

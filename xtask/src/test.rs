@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::concurrency;
 use crate::packages;
 use crate::said::{Count, Said};
 use crate::select::{Scope, Selection, Targets};
@@ -85,6 +87,15 @@ struct Failure<'a> {
     name: String,
 }
 
+/// What all programs gave.
+#[derive(Default)]
+struct Results<'a> {
+    total: Count,
+    failures: Vec<Failure<'a>>,
+    /// A line for each test that was left out.
+    left_out: Vec<String>,
+}
+
 /// `cargo xtask test`. The last line says `N passed, N failed`.
 pub fn run(plan: Plan) -> Result<()> {
     let extent = plan.extent;
@@ -98,25 +109,22 @@ pub fn run(plan: Plan) -> Result<()> {
     let is_whole = targets.as_ref().is_none_or(|targets| targets.contains_key("tern"));
     let tern = if is_whole { tool::build_release()? } else { PathBuf::from("tern") };
     let programs = build_tests(targets, extent)?;
-    let notes = Notes::new();
-    let (mut total, mut failures, mut left_out) = (Count::default(), Vec::new(), Vec::new());
-    for program in &programs {
+    let suites: Vec<String> = programs.iter().map(suite).collect();
+    let results = Mutex::new(Results::default());
+    concurrency::each(&suites, |n| {
+        let program = &programs[n];
         let start = Instant::now();
-        let (mut count, names) = run_program(program, extent, &tern);
-        left_out.extend(notes.take(program, &mut count));
-        failures.extend(names.into_iter().map(|name| Failure { program, name }));
-        total.passed += count.passed;
-        total.failed += count.failed;
-        total.left_out += count.left_out;
-        let ignored = if count.left_out > 0 { format!(", {} left out", count.left_out) } else { String::new() };
-        let seconds = start.elapsed().as_secs_f32();
-        println!(
-            "{:<28} {:>4} passed, {} failed{ignored} ({seconds:.1} s)",
-            suite(program),
-            count.passed,
-            count.failed
-        );
-    }
+        let (mut count, said) = run_program(program, extent, &tern);
+        let left_out = Notes::of(program).take(program, &mut count);
+        let failed = said.failed.into_iter().map(|name| Failure { program, name });
+        let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+        print!("{}", said.shown);
+        println!("{:<28} {count} ({:.1} s)", suites[n], start.elapsed().as_secs_f32());
+        results.total.add(count);
+        results.failures.extend(failed);
+        results.left_out.extend(left_out);
+    });
+    let Results { mut total, failures, left_out } = results.into_inner().unwrap_or_else(PoisonError::into_inner);
     remove_leftovers(&tern);
     // Every failure has its name. One that is a matter of chance is still said, but does not hide
     // what all others say.
@@ -142,18 +150,13 @@ pub fn run(plan: Plan) -> Result<()> {
     }
 }
 
-fn notes_path() -> PathBuf {
-    tree().join("target/left-out")
-}
-
 /// The file in which tests note that they are left out (crate `skip`).
 struct Notes(PathBuf);
 
 impl Notes {
-    fn new() -> Notes {
-        let notes = Notes(notes_path());
-        let _ = std::fs::remove_file(&notes.0);
-        notes
+    /// The file of one program.
+    fn of(program: &Executable) -> Notes {
+        Notes(program.path.with_extension("left-out"))
     }
 
     /// Takes what the tests of `program` have noted, corrects `count`, and returns a line for each
@@ -242,7 +245,9 @@ fn suite(program: &Executable) -> String {
 fn command(program: &Executable, tern: &Path) -> Command {
     let mut command = Command::new(&program.path);
     command.current_dir(&program.package).env("CARGO_MANIFEST_DIR", &program.package).env("TERN_BINARY", tern);
-    command.env(skip::NOTES, notes_path());
+    let notes = Notes::of(program);
+    let _ = std::fs::remove_file(&notes.0);
+    command.env(skip::NOTES, notes.0);
     command
 }
 
@@ -251,6 +256,7 @@ fn passes_alone(failure: &Failure<'_>, extent: Extent, tern: &Path) -> bool {
     let mut command = command(failure.program, tern);
     command.args(["--exact", "--include-ignored", &failure.name]);
     let (ended, said) = listen(&mut command, extent);
+    print!("{}", said.shown);
     let passed = matches!(ended, Ok(Ended::With(status)) if status.success()) && said.total().passed == 1;
     let how =
         if passed { "failed at first and passed when run again, alone: it depends on chance" } else { "failed again" };
@@ -258,11 +264,11 @@ fn passes_alone(failure: &Failure<'_>, extent: Extent, tern: &Path) -> bool {
     passed
 }
 
-/// Runs one test program, shows what failed, and counts; the names of the tests that failed. One
-/// that dies counts as a failure without a name. Where some hang, the others are run without them.
-fn run_program(program: &Executable, extent: Extent, tern: &Path) -> (Count, Vec<String>) {
+/// Runs one test program, and gives what it said and what counts of that. A program that dies
+/// counts as a failure without a name. Where some tests hang, the others are run without them.
+fn run_program(program: &Executable, extent: Extent, tern: &Path) -> (Count, Said) {
     let given: &[&str] = if extent == Extent::Full { &["--include-ignored"] } else { &[] };
-    let (ended, said) = listen(command(program, tern).args(given), extent);
+    let (ended, mut said) = listen(command(program, tern).args(given), extent);
     match ended {
         Ok(Ended::Silent) if !said.slow.is_empty() => {
             remove_leftovers(tern);
@@ -272,7 +278,7 @@ fn run_program(program: &Executable, extent: Extent, tern: &Path) -> (Count, Vec
                 command.args(["--skip", name]);
             }
             let (ended, rest) = listen(&mut command, extent);
-            let (rest, names) = verdicts(program, ended, rest);
+            let (rest, others) = verdicts(program, ended, rest);
             let begun = said.total();
             let hung = said.slow.len() as u64;
             let count = Count {
@@ -280,7 +286,9 @@ fn run_program(program: &Executable, extent: Extent, tern: &Path) -> (Count, Vec
                 failed: begun.failed + hung + rest.failed,
                 left_out: rest.left_out,
             };
-            (count, [said.failed, said.slow, names].concat())
+            said.failed.extend(said.slow.drain(..).chain(others.failed));
+            said.shown.push_str(&others.shown);
+            (count, said)
         }
         ended => verdicts(program, ended, said),
     }
@@ -295,17 +303,18 @@ fn listen(command: &mut Command, extent: Extent) -> (Result<Ended>, Said) {
     (ended.map_err(|error| format!("cannot be run: {error}")), said)
 }
 
-/// What is counted of a program that said this and came to that end, and which tests failed.
-fn verdicts(program: &Executable, ended: Result<Ended>, said: Said) -> (Count, Vec<String>) {
+/// What is counted of a program that said this and came to that end.
+fn verdicts(program: &Executable, ended: Result<Ended>, mut said: Said) -> (Count, Said) {
     let count = said.total();
     let reason = match ended {
-        Ok(Ended::With(status)) if status.success() || count.failed > 0 => return (count, said.failed),
+        Ok(Ended::With(status)) if status.success() || count.failed > 0 => return (count, said),
         Ok(Ended::With(status)) => format!("ended with {status}"),
         Ok(Ended::Silent) => "killed, as nothing was heard of its tests any more".into(),
         Err(error) => error,
     };
-    println!("{}: {reason}", suite(program));
-    (Count { failed: count.failed + 1, ..count }, Vec::new())
+    said.show(&format!("{}: {reason}", suite(program)));
+    said.failed.clear();
+    (Count { failed: count.failed + 1, ..count }, said)
 }
 
 /// Ends labs whose test program has died: their names are KIND-PID-NUMBER.
