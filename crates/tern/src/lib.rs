@@ -17,7 +17,7 @@ pub const HOST: Host = Host {
     restore_inheritance,
     interrupts,
     begins_at_home,
-    become_deputy: home::client::become_deputy,
+    become_deputy: home::conversion::become_deputy,
     own_address: node::address::own,
     become_daemon: daemon::exec,
     detach_daemon: daemon::detach,
@@ -26,8 +26,8 @@ pub const HOST: Host = Host {
 
 /// Gives this process back what it started with, for the program that it becomes.
 fn restore_inheritance() {
-    home::client::restore_signals();
-    home::client::restore_descriptors();
+    home::conversion::restore_signals();
+    home::conversion::restore_descriptors();
 }
 
 fn interrupts() -> std::io::Result<std::os::fd::OwnedFd> {

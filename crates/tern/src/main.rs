@@ -72,12 +72,12 @@ fn main() -> ExitCode {
         Command::Daemon(args) => daemon::main(args, &dirs, Clocks::MACHINE),
         Command::Image(args) => {
             // A reader that has gone (`| head`) ends it without a word.
-            home::client::restore_signals();
+            home::conversion::restore_signals();
             picture::main(args)
         }
         Command::Companion(command) => companion::exec(command, &dirs),
         Command::Completions { shell } => {
-            home::client::restore_signals();
+            home::conversion::restore_signals();
             clap_complete::generate(*shell, &mut Arguments::command(), "tern", &mut std::io::stdout());
             0
         }

@@ -13,8 +13,8 @@ pub fn run(words: &[String]) -> Option<ExitCode> {
     let (role, args) = words.split_first()?;
     crate::logging::to_stderr();
     match role.as_str() {
-        "__steward" => Some(home::steward::main(args)),
-        home::steward::deputy_watchdog::ROLE => Some(home::steward::deputy_watchdog::main(args)),
+        "__steward" => Some(home::steward_main(args)),
+        home::watchdog::ROLE => Some(home::watchdog::main(args)),
         "__warden" => Some(room::warden::main(args)),
         _ => None,
     }

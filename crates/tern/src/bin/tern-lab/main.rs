@@ -56,7 +56,7 @@ fn main() -> ExitCode {
     let Arguments { dirs, command } = Arguments::parse_from(argv);
     if matches!(command, Command::Sim(_) | Command::Completions { .. }) {
         // They only write: a reader that has gone (`| head`) ends them without a word.
-        home::client::restore_signals();
+        home::conversion::restore_signals();
     }
     ExitCode::from(match command {
         Command::Lab(args) => lab::run(args),

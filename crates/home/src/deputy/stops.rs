@@ -1,0 +1,79 @@
+//! Stops of deputies. Home's kernel stops them, as their parents expect; nobody but the parent is
+//! told of it, so the steward looks at their states now and then, and closely while a stop of job
+//! control is under way. SIGCONT is told by the deputy itself.
+
+use crate::deputy::record::Phase;
+use crate::deputy::table::DeputyTable;
+use crate::deputy::thread::Thread;
+use std::time::{Duration, Instant};
+
+/// How often the states are looked at while nothing is expected: of SIGSTOP alone is nothing told.
+const IDLE: Duration = Duration::from_millis(50);
+/// How often while a deputy is about to stop.
+const CLOSELY: Duration = Duration::from_millis(1);
+/// Every so many looks, calls are made again that a stop interrupted which came to nothing.
+const AGAIN_EACH: u32 = 4;
+
+/// What one look at the deputies has found.
+#[derive(Debug, Default)]
+pub struct StopsSeen {
+    /// PIDs of deputies that have stopped since the last look.
+    pub stopped: Vec<i32>,
+    /// How long until the next look; `None`: until a deputy is away.
+    pub next: Option<Duration>,
+}
+
+/// When to look next.
+pub struct Stops {
+    due: Instant,
+    looks: u32,
+}
+
+impl Stops {
+    /// Nothing is looked at yet.
+    pub fn new() -> Stops {
+        Stops { due: Instant::now(), looks: 0 }
+    }
+
+    /// Looks at the deputies of a room, if it is time.
+    pub fn look(&mut self, table: &mut DeputyTable) -> StopsSeen {
+        let away = || table.deputies.values().filter(|d| d.phase == Phase::Away);
+        let (count, close) = (away().count(), away().any(|d| d.stopping && !d.stopped));
+        if count == 0 {
+            return StopsSeen::default();
+        }
+        // Many deputies are looked at less often, so that it costs a small part of one CPU whatever
+        // their number.
+        let pause = if close { CLOSELY } else { IDLE.max(Duration::from_micros(200) * count as u32) };
+        let now = Instant::now();
+        self.due = self.due.min(now + pause);
+        let mut stopped = Vec::new();
+        if now >= self.due {
+            self.due = now + pause;
+            self.looks = self.looks.wrapping_add(1);
+            stopped = look_at_all(table, self.looks.is_multiple_of(AGAIN_EACH));
+        }
+        StopsSeen { stopped, next: Some(self.due - now) }
+    }
+}
+
+/// A body whose standard error is closed has been killed, or it goes on without it: that is known
+/// by now.
+const STDERR_KEPT: Duration = Duration::from_millis(500);
+
+fn look_at_all(table: &mut DeputyTable, again: bool) -> Vec<i32> {
+    for deputy in table.deputies.values_mut() {
+        drop(deputy.stderr.take_if(|(since, _)| since.elapsed() > STDERR_KEPT));
+    }
+    let mut stopped = Vec::new();
+    for (pid, deputy) in table.deputies.iter_mut().filter(|(_, d)| d.phase == Phase::Away && !d.stopped) {
+        os::contain::on_account_of(*pid);
+        if deputy.stops(*pid) {
+            deputy.stopped = true;
+            stopped.push(*pid);
+        } else if again && !deputy.stopping {
+            deputy.threads.values_mut().for_each(Thread::unpark);
+        }
+    }
+    stopped
+}

@@ -1,0 +1,522 @@
+//! What a process of this home holds, as a room can give it: memory areas and descriptors by file,
+//! or by stand-in. Done before it is stopped, and again then.
+
+use crate::describe::barred;
+use crate::describe::descriptor_kind::LISTED_MAX;
+use crate::describe::descriptor_kind::{Kind, is_file, kind, of_one_file};
+use crate::describe::others;
+use crate::describe::others::{Company, Others};
+use crate::describe::room_names::RoomNames;
+use crate::describe::tasks;
+use crate::describe::{confinement, place};
+use crate::proxy::mounts;
+use checkpoint::{BodyError, Files, Gathered, Memory, OpenFiles};
+use control_protocol::moves::Parts;
+use image::{Descriptor, File, Image, Object, Objects, Opened};
+use os::areas::{Area, Shown};
+use os::pidfd::PidFd;
+use os::process::{self, FdInfo};
+use room_protocol::message::{Arrival, Place, Program, StandinId};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// Below it lie what the room's porter has open.
+const ABOVE_PORTERS: i32 = 64;
+
+/// How a process is looked at.
+#[derive(Clone, Copy)]
+struct Circumstances {
+    /// A userfaultfd that the process has is the steward's.
+    watched: bool,
+    /// The process runs meanwhile.
+    runs: bool,
+}
+
+/// What was observed of a process.
+#[derive(Clone, Debug)]
+pub struct ProcessSnapshot {
+    /// Areas as the kernel lists them, without flags.
+    raw: Vec<Area>,
+    /// What the kernel said of each descriptor.
+    seen: Vec<(i32, FdInfo)>,
+    /// Whom else there was.
+    others: Others,
+    memory: Memory,
+    /// All open files of the process.
+    pub files: Vec<File>,
+    descriptors: Vec<Descriptor>,
+    objects: Objects,
+    /// Its memories, as areas show them.
+    memories: Vec<Shown>,
+    exe: Option<u32>,
+    cwd: Vec<u8>,
+    umask: u32,
+}
+
+impl ProcessSnapshot {
+    /// Looks at process `pid`, which runs: what it closes meanwhile, or opens under the same
+    /// number, is looked for again.
+    pub fn of_running(pid: i32, watched: bool) -> Result<ProcessSnapshot, BodyError> {
+        let look = || ProcessSnapshot::look(pid, None, Circumstances { watched, runs: true });
+        let mut seen = look();
+        for _ in 1..LISTED_MAX {
+            match &seen {
+                Err(e) if e.is_fleeting() => seen = look(),
+                _ => break,
+            }
+        }
+        seen
+    }
+
+    /// What of it takes time whatever its memory; threads are those of now.
+    pub fn parts(&self, pid: i32) -> Parts {
+        let threads = process::threads(pid).map_or(1, |threads| threads.len());
+        Parts { areas: self.raw.len() as u32, threads: threads as u32, descriptors: self.seen.len() as u32 }
+    }
+
+    /// Looks at process `pid`, which stands still. `before`: what it was; its areas are understood
+    /// anew only if they have changed.
+    ///
+    /// `watched`: a userfaultfd that it has is ours.
+    pub fn of(pid: i32, before: Option<&ProcessSnapshot>, watched: bool) -> Result<ProcessSnapshot, BodyError> {
+        ProcessSnapshot::look(pid, before, Circumstances { watched, runs: false })
+    }
+
+    fn look(pid: i32, before: Option<&ProcessSnapshot>, now: Circumstances) -> Result<ProcessSnapshot, BodyError> {
+        let Circumstances { watched, runs } = now;
+        if before.is_some() {
+            os::fault::at("observe")?;
+        }
+        let raw = os::areas::read(pid)?;
+        if let Some(before) = before.filter(|b| b.raw == raw)
+            && let Some(same) = before.with_offsets(pid)?
+        {
+            return Ok(same);
+        }
+        refuse_early(pid)?;
+        let others = Others::beside(pid)?;
+        tasks::check_others(pid, others.processes())?;
+        others::check_messages(pid)?;
+        if raw.is_empty() {
+            return Err(BodyError::Stays("it has no memory: it is a kernel thread, or has ended".into()));
+        }
+        let mut files = Files::default();
+        if let Some(before) = before.filter(|b| b.raw == raw && b.memories.is_empty()) {
+            return before.again(pid, others);
+        }
+        let (raw, mut flagged) = areas(pid)?;
+        if watched {
+            flagged.iter_mut().for_each(|a| a.flags.retain(|flag| flag != b"uw"));
+        }
+        let mut gathered = if runs { Gathered::default().running() } else { Gathered::default() };
+        let memory = checkpoint::memory(pid, &flagged, &mut files, &mut gathered, named)?;
+        let exe = executable(pid, &mut files);
+        let Described { seen, descriptors, objects } = {
+            let company = Company::new(&others, before.map(|b| (&b.others, b.seen.as_slice())));
+            descriptors(pid, runs, &company, &mut files, &mut gathered)?
+        };
+        let memories = gathered.memories().to_vec();
+        // Of who was there before it is known that they have not.
+        let new = before.filter(|b| b.memories == memories).map(|b| others.since(&b.others));
+        alone_with(&memories, new.as_ref().unwrap_or(&others))?;
+        unopened(pid, &gathered.removed(), others.processes())?;
+        let cwd = working_directory(pid)?;
+        let umask = process::status(pid)?.umask;
+        let files = barred::checked(pid, files.list().to_vec(), &cwd)?;
+        Ok(ProcessSnapshot { memories, raw, seen, others, memory, files, descriptors, objects, exe, cwd, umask })
+    }
+
+    /// This, with the offsets of now, if nothing else of the descriptors has changed.
+    fn with_offsets(&self, pid: i32) -> Result<Option<ProcessSnapshot>, BodyError> {
+        // What objects hold is read anew.
+        if self.objects != Objects::default() {
+            return Ok(None);
+        }
+        let mut now = self.clone();
+        let numbers = process::descriptors(pid)?;
+        if !numbers.iter().eq(self.seen.iter().map(|(fd, _)| fd)) {
+            return Ok(None);
+        }
+        for ((fd, before), descriptor) in now.seen.iter_mut().zip(&mut now.descriptors) {
+            let info = process::fd_info(pid, *fd)?;
+            if (FdInfo { offset: before.offset, ..info }) != *before {
+                return Ok(None);
+            }
+            if let Opened::File { offset, .. } = &mut descriptor.opened {
+                *offset = info.offset;
+            }
+            *before = info;
+        }
+        now.cwd = process::link(pid, "cwd")?.into_os_string().into_vec();
+        now.umask = process::status(pid)?.umask;
+        Ok(Some(now))
+    }
+
+    /// Looks for what may have changed since the first look and takes long to see: done while the
+    /// room works. False: prepare anew.
+    ///
+    /// Who was made since then may share an open file. (Who was there and was sent one in these
+    /// milliseconds is not seen.)
+    pub fn still_holds(&self, pid: i32) -> Result<bool, BodyError> {
+        refuse_early(pid)?;
+        let new = Others::beside(pid)?.since(&self.others);
+        tasks::check_others(pid, new.processes())?;
+        if !self.memories.is_empty() && !checkpoint::mappers(new.processes().iter().copied(), &self.memories).is_empty()
+        {
+            return Ok(false);
+        }
+        let moved = self.descriptors.iter().zip(&self.seen);
+        let files = moved.filter(|(d, _)| !matches!(d.opened, Opened::Home(_)));
+        for (fd, info) in files.map(|(_, seen)| seen) {
+            // Who has it no more may have written to it after its offset was seen: a child that has
+            // ended since.
+            let is_shared = new.have(*fd) && !checkpoint::is_place(pid, *fd, info);
+            if is_shared || process::fd_info(pid, *fd)?.offset != info.offset {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn again(&self, pid: i32, others: Others) -> Result<ProcessSnapshot, BodyError> {
+        let mut files = Files::default();
+        let mapped = self.memory.areas.iter().filter_map(|a| match a.content {
+            image::Content::File { file, .. } => Some(file + 1),
+            image::Content::Anonymous | image::Content::Memory { .. } => None,
+        });
+        let kept = mapped.chain(self.exe.map(|e| e + 1)).max().unwrap_or(0) as usize;
+        for file in self.files.iter().take(kept) {
+            files.own(file.clone());
+        }
+        let mut gathered = Gathered::default();
+        let Described { seen, descriptors, objects } = {
+            let company = Company::new(&others, Some((&self.others, &self.seen)));
+            descriptors(pid, false, &company, &mut files, &mut gathered)?
+        };
+        let memories = gathered.memories().to_vec();
+        alone_with(&memories, &others)?;
+        let cwd = process::link(pid, "cwd")?.into_os_string().into_vec();
+        let umask = process::status(pid)?.umask;
+        let files = files.list().to_vec();
+        Ok(ProcessSnapshot { memories, seen, others, files, descriptors, objects, cwd, umask, ..self.clone() })
+    }
+
+    /// The areas as the kernel lists them.
+    pub fn areas(&self) -> &[Area] {
+        &self.raw
+    }
+
+    /// The areas as an image has them.
+    pub fn image_areas(&self) -> &[image::Area] {
+        &self.memory.areas
+    }
+
+    /// It may have guard regions.
+    pub fn is_guarded(&self) -> bool {
+        self.memory.guarded
+    }
+
+    /// A body made ready for `other` will do for this one too.
+    pub fn is_served_by(&self, other: &ProcessSnapshot) -> bool {
+        let opened =
+            |o: &ProcessSnapshot| o.descriptors.iter().map(|d| (d.fd, without_offset(d.opened))).collect::<Vec<_>>();
+        self.files == other.files && opened(self) == opened(other) && self.cwd == other.cwd
+    }
+
+    /// Descriptors that stay at home, each with the number of its open file among them.
+    pub fn at_home(&self, pid: i32) -> Vec<(i32, usize)> {
+        let mut found: Vec<(i32, usize)> = Vec::new();
+        for fd in self.descriptors.iter().filter(|d| matches!(d.opened, Opened::Home(_))).map(|d| d.fd) {
+            let same = found.iter().find(|(other, _)| process::same_file(pid, *other, fd)).map(|(_, n)| *n);
+            let next = found.iter().map(|(_, n)| n + 1).max().unwrap_or(0);
+            found.push((fd, same.unwrap_or(next)));
+        }
+        found
+    }
+
+    /// An epoll instance of it watches this descriptor.
+    pub fn watches(&self, fd: i32) -> bool {
+        self.objects.made.iter().any(|made| match &made.object {
+            Object::Watch(watched) => watched.iter().any(|w| w.fd == fd),
+            _ => false,
+        })
+    }
+
+    /// What the room needs to make an empty body for it. `standins`: descriptors that stay, with
+    /// their stand-ins. `names`: by which the room opens files that have none.
+    pub fn place(&self, pid: i32, standins: &[(i32, StandinId)], names: &RoomNames) -> Result<Place, BodyError> {
+        let argv = process::arguments(pid)?.split(|b| *b == 0).filter(|a| !a.is_empty()).map(<[u8]>::to_vec).collect();
+        let path = process::link(pid, "exe").map(|p| p.into_os_string().into_vec()).unwrap_or_default();
+        let mut placed = place::identity(pid, Program { path, argv, envp: Vec::new() })?;
+        for (fd, standin) in standins {
+            let FdInfo { flags, offset, .. } = process::fd_info(pid, *fd)?;
+            let (terminal, timed) = (place::may_be_terminal(pid, *fd), place::is_timed(pid, *fd));
+            let (fd, standin) = (*fd, *standin);
+            let (at_home, end) = (fd, place::end_of(pid, fd, flags, standin));
+            let descriptor =
+                room_protocol::message::Descriptor { fd, at_home, standin, flags, terminal, timed, offset, end };
+            placed.descriptors.push(descriptor);
+        }
+        let taken = self.descriptors.iter().map(|d| d.fd);
+        let files_at = checkpoint::free_numbers_from(ABOVE_PORTERS, taken, self.files.len() + self.objects.made.len());
+        let files = (0..).zip(&self.files).map(|(place, f)| place::to_open(f, names.of(place, f))).collect();
+        let descriptors_max =
+            placed.limits.get(libc::RLIMIT_NOFILE as usize).map_or((u64::MAX, u64::MAX), |limits| *limits);
+        let capabilities = placed.credentials.capabilities;
+        placed.arrival = Some(Arrival { files, files_at, descriptors_max, child_flags: 0, capabilities });
+        Ok(placed)
+    }
+
+    /// Files without a name: their places, and the links of /proc/PID that lead to them.
+    pub fn removed(&self) -> Vec<(u32, String)> {
+        let link = |place: u32| {
+            let open = self.descriptors.iter().find(|d| matches!(d.opened, Opened::File { file, .. } if file == place));
+            let shows = |a: &&image::Area| matches!(a.content, image::Content::File { file, .. } if file == place);
+            let mapped =
+                || self.memory.areas.iter().find(shows).map(|a| format!("map_files/{:x}-{:x}", a.start, a.end));
+            open.map(|d| format!("fd/{}", d.fd)).or_else(mapped).unwrap_or_else(|| "exe".to_owned())
+        };
+        let removed = (0..).zip(&self.files).filter(|(_, file)| file.removed);
+        removed.map(|(place, _)| (place, link(place))).collect()
+    }
+
+    /// Descriptors by which it writes to files that have a name; but for those by which its deputy
+    /// tells of its end.
+    pub fn written(&self) -> Vec<i32> {
+        let file = |d: &Descriptor| match d.opened {
+            Opened::File { file, .. } => self.files.get(file as usize),
+            _ => None,
+        };
+        let written = |d: &&Descriptor| {
+            file(d).is_some_and(|file| checkpoint::is_written(file) && !file.removed && d.fd > libc::STDERR_FILENO)
+        };
+        self.descriptors.iter().filter(written).map(|d| d.fd).collect()
+    }
+
+    /// The image as far as it is known without collecting.
+    pub fn image(&self) -> Image {
+        let mut image = Image {
+            areas: self.memory.areas.clone(),
+            files: self.files.clone(),
+            descriptors: self.descriptors.clone(),
+            objects: self.objects.clone(),
+            ..Image::default()
+        };
+        self.complete(&mut image.process);
+        image
+    }
+
+    /// Adds to what was collected what only this knows.
+    pub fn complete(&self, process: &mut image::Process) {
+        process.cwd.clone_from(&self.cwd);
+        (process.umask, process.exe, process.vdso) = (self.umask, self.exe, self.memory.vdso);
+    }
+}
+
+fn without_offset(opened: Opened) -> Opened {
+    match opened {
+        Opened::File { file, .. } => Opened::File { file, offset: 0 },
+        home => home,
+    }
+}
+
+/// Its working directory, which the room must have too.
+fn working_directory(pid: i32) -> Result<Vec<u8>, BodyError> {
+    let cwd = process::link(pid, "cwd")?;
+    if mounts::is_hidden(&cwd) {
+        let shown = cwd.display();
+        let words = format!("its working directory is {shown}, and each node has a place of its own there");
+        return Err(BodyError::Stays(words));
+    }
+    let (here, named) = (std::fs::metadata(format!("/proc/{pid}/cwd")), std::fs::metadata(&cwd));
+    let is_named =
+        here.is_ok_and(|here| named.is_ok_and(|named| (named.dev(), named.ino()) == (here.dev(), here.ino())));
+    if !is_named {
+        let words = format!("its working directory has no name any more, or another one (it was {})", cwd.display());
+        return Err(BodyError::Stays(words));
+    }
+    Ok(cwd.into_os_string().into_vec())
+}
+
+/// None of these processes has one of these memories mapped.
+fn alone_with(memories: &[Shown], others: &Others) -> Result<(), BodyError> {
+    if memories.is_empty() {
+        return Ok(());
+    }
+    let sharers: Vec<String> =
+        checkpoint::mappers(others.processes().iter().copied(), memories).iter().map(ToString::to_string).collect();
+    if sharers.is_empty() {
+        return Ok(());
+    }
+    Err(BodyError::Stays(format!("it shares memory with other processes ({})", sharers.join(", "))))
+}
+
+/// None of these processes has such a file open: reading and writing it away would be another's
+/// than what is mapped.
+fn unopened(pid: i32, removed: &[u64], others: &[i32]) -> Result<(), BodyError> {
+    let is_such = |pid: i32, fd: &i32| {
+        let found = std::fs::metadata(format!("/proc/{pid}/fd/{fd}"));
+        found.is_ok_and(|m| m.is_file() && m.nlink() == 0 && removed.contains(&m.ino()))
+    };
+    let has = |pid: &&i32| process::descriptors(**pid).is_ok_and(|all| all.iter().any(|fd| is_such(**pid, fd)));
+    match [pid].iter().chain(others).filter(|_| !removed.is_empty()).find(has) {
+        Some(who) => Err(BodyError::Stays(format!(
+            "it has a removed file mapped shared and writable that process {who} has open"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// State of the whole process that a room cannot hold.
+fn refuse_early(pid: i32) -> Result<(), BodyError> {
+    let stays = |why: &str| Err(BodyError::Stays(why.to_owned()));
+    let status = process::status(pid)?;
+    if status.state == 'Z' || status.state == 'X' {
+        return stays("it has ended, or its first thread has");
+    }
+    if std::fs::File::open(format!("/proc/{pid}/exe")).is_ok_and(homefs::programs::is_of_32_bits) {
+        return stays(checkpoint::OTHER_CODE);
+    }
+    confinement::refuse(pid)?;
+    tasks::check_threads(pid)?;
+    // Of those that have ended since they were listed there is nothing to know.
+    let is_real_time = |tid: &i32| os::scheduling::policy(*tid).is_ok_and(os::scheduling::is_real_time);
+    if let Some(thread) = process::threads(pid)?.into_iter().find(is_real_time) {
+        checkpoint::scheduled(thread)?;
+    }
+    Ok(())
+}
+
+/// The areas without and with flags. Of one list: two that were made one after the other need not
+/// be of one moment, even if a third is like the first.
+fn areas(pid: i32) -> Result<(Vec<Area>, Vec<Area>), BodyError> {
+    for _ in 0..LISTED_MAX {
+        let flagged = os::areas::read_with_flags(pid)?;
+        if flagged.windows(2).all(|w| w[0].end <= w[1].start) {
+            return Ok((os::areas::without_flags(&flagged), flagged));
+        }
+    }
+    Err(BodyError::Stays("its memory changes faster than it can be listed".into()))
+}
+
+/// The file that an area shows: still the one of that name, or one that has none any more.
+fn named(area: &Area) -> Result<File, String> {
+    let path = Path::new(std::ffi::OsStr::from_bytes(&area.name));
+    if mounts::is_hidden(path) {
+        return Err(format!("it has {} mapped, and each node has a place of its own there", path.display()));
+    }
+    if area.shared && path.starts_with(mounts::SHARED_MEMORY) {
+        return Err(format!("it has {} mapped shared: what others store there it must see at once", path.display()));
+    }
+    if let Some(file) = without_name(path, area.inode) {
+        return Ok(file);
+    }
+    let metadata = std::fs::metadata(path).map_err(|e| format!("it has {} mapped: {e}", path.display()))?;
+    if metadata.ino() == area.inode && metadata.is_file() {
+        let (path, flags) = (area.name.clone(), libc::O_RDONLY);
+        return Ok(File { path, inode: area.inode, flags, removed: false });
+    }
+    Err(format!("it has {} mapped, and another file has that name now", path.display()))
+}
+
+fn without_name(path: &Path, inode: u64) -> Option<File> {
+    let path = checkpoint::removed(path, inode)?.into_os_string().into_vec();
+    Some(File { path, inode, flags: libc::O_RDONLY, removed: true })
+}
+
+fn executable(pid: i32, files: &mut Files) -> Option<u32> {
+    let path = process::link(pid, "exe").ok()?;
+    let inode = std::fs::metadata(format!("/proc/{pid}/exe")).ok()?.ino();
+    let file = match without_name(&path, inode) {
+        Some(file) => file,
+        None if std::fs::metadata(&path).ok()?.ino() == inode => {
+            File { path: path.into_os_string().into_vec(), inode, flags: libc::O_RDONLY, removed: false }
+        }
+        None => return None,
+    };
+    Some(files.shared(file))
+}
+
+struct Described {
+    seen: Vec<(i32, FdInfo)>,
+    descriptors: Vec<Descriptor>,
+    objects: Objects,
+}
+
+/// `runs`: what a number stands for may change meanwhile.
+fn descriptors(
+    pid: i32,
+    runs: bool,
+    company: &Company<'_>,
+    files: &mut Files,
+    gathered: &mut Gathered,
+) -> Result<Described, BodyError> {
+    let pidfd = PidFd::open(pid)?;
+    let mut found = Vec::<Descriptor>::new();
+    let mut seen = Vec::new();
+    let mut open_files = OpenFiles::of(pid);
+    let look = |fd| Ok((fd, process::fd_info(pid, fd)?));
+    let all = process::descriptors(pid)?.into_iter().map(look).collect::<Result<Vec<_>, BodyError>>()?;
+    let locked: Vec<_> = all.iter().filter(|(_, i)| i.locked).map(|(_, i)| (i.mount_id, i.inode)).collect();
+    let is_locked = |info: &FdInfo| info.locked || locked.contains(&(info.mount_id, info.inode));
+    let kind = |fd, info: &FdInfo| match is_locked(info) && is_file(pid, fd) {
+        // A process does not lock itself out, through whatever descriptor; and its locks are the
+        // deputy's to keep.
+        true => Ok(Kind::AtHome),
+        false => kind(pid, fd, info),
+    };
+    let look = |(fd, info)| {
+        let (info, kind) = if runs { of_one_file(pid, fd, kind)? } else { (info, kind(fd, &info)?) };
+        Ok::<_, BodyError>((fd, info, kind))
+    };
+    let all = all.into_iter().map(look).collect::<Result<Vec<_>, _>>()?;
+    for (fd, info, kind) in without_signalling(without_barred(pid, all)?) {
+        let opened = open_files.opened(fd, &info, || {
+            match kind {
+                Kind::AtHome => Ok(Opened::Home(fd)),
+                // What others have too stays where they are.
+                Kind::File(_) | Kind::Object if company.share(fd, &info, matches!(kind, Kind::Object)) => {
+                    kind.shared(pid, fd)
+                }
+                Kind::File(file) | Kind::Place(file) => Ok(Opened::File { file: files.own(file), offset: info.offset }),
+                Kind::Object => {
+                    let name = process::link(pid, &format!("fd/{fd}"))?;
+                    let made = gathered.describe(pid, &pidfd, (fd, &info, &name))?;
+                    Ok(made.map_or(Opened::Home(fd), Opened::Made))
+                }
+            }
+        });
+        let opened = opened.map_err(|e| if runs { e.seen_running() } else { e })?;
+        seen.push((fd, info));
+        found.push(Descriptor { fd, close_on_exec: info.flags & libc::O_CLOEXEC != 0, opened });
+    }
+    Ok(Described { seen, descriptors: found, objects: gathered.list().clone() })
+}
+
+type Looked = Vec<(i32, FdInfo, Kind)>;
+
+/// What the process may not open again stays.
+fn without_barred(pid: i32, all: Looked) -> Result<Looked, BodyError> {
+    let files: Vec<&File> = all.iter().filter_map(|(_, _, kind)| kind.file()).collect();
+    let mut barred = barred::barred(pid, &files)?.into_iter();
+    let stays = |(fd, info, kind): (i32, FdInfo, Kind)| {
+        let is_barred = kind.file().is_some() && barred.next() == Some(true);
+        (fd, info, if is_barred { Kind::AtHome } else { kind })
+    };
+    Ok(all.into_iter().map(stays).collect())
+}
+
+/// Whom a pipe tells that it is ready, and by which signal, is home's to know (F_SETOWN, F_SETSIG):
+/// both its ends stay.
+fn without_signalling(all: Looked) -> Looked {
+    let signals =
+        |(_, info, kind): &&(i32, FdInfo, Kind)| matches!(kind, Kind::Object) && info.flags & libc::O_ASYNC != 0;
+    let signalling: Vec<(u64, u64)> =
+        all.iter().filter(signals).map(|(_, info, _)| (info.mount_id, info.inode)).collect();
+    let stays = |(fd, info, kind): (i32, FdInfo, Kind)| {
+        let is_one = matches!(kind, Kind::Object) && signalling.contains(&(info.mount_id, info.inode));
+        (fd, info, if is_one { Kind::AtHome } else { kind })
+    };
+    all.into_iter().map(stays).collect()
+}

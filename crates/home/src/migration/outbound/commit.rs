@@ -1,0 +1,134 @@
+//! The commit point of a way out: the original becomes the deputy, and the body runs in the room.
+
+use crate::deputy::channel;
+use crate::deputy::implant;
+use crate::deputy::job::{Job, Purpose};
+use crate::deputy::proof::DeputyProof;
+use crate::deputy::record::{Deputy, Phase};
+use crate::deputy::rights;
+use crate::describe::place;
+use crate::describe::snapshot::ProcessSnapshot;
+use crate::migration::error::MoveError;
+use crate::migration::outbound::departure::{Leaving, put_back};
+use crate::migration::outbound::edges::Since;
+use crate::migration::session::MigrationSession;
+use crate::room::event::RoomEvent;
+use crate::room::orders::Order;
+use checkpoint::BodyError;
+use migration_plan::protocol::Told;
+use os::pidfd::PidFd;
+use os::process_identity::ProcessIdentity;
+use room_protocol::ToRoom;
+use room_protocol::message::{Place, Program};
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::mpsc;
+
+impl MigrationSession {
+    /// Makes the original ready to be the deputy while the room rebuilds the body; then commits.
+    /// `kept` is the memory whose pages follow. On failure the process runs where it was.
+    pub fn hand_over(
+        &self,
+        pidfd: &PidFd,
+        leaving: Leaving,
+        kept: &[(u64, u64)],
+        since: &Since,
+    ) -> Result<(), MoveError> {
+        let Leaving { now, place, mut collected, ignored, was_stopped } = leaving;
+        const SIGCHLD: usize = libc::SIGCHLD as usize - 1;
+        let child_flags = collected.process.actions.get(SIGCHLD).map_or(0, |a| a[1])
+            & (libc::SA_NOCLDSTOP | libc::SA_NOCLDWAIT) as u64;
+        let (implanted, channels) =
+            match implant::implant(pidfd, &mut collected, now.areas(), ignored, !kept.is_empty()) {
+                Ok(implanted) => implanted,
+                Err(e) => return put_back(collected, e.into()),
+            };
+        self.done("implant");
+        let flags = place::changed_flags(self.pid, &place.descriptors).unwrap_or_default();
+        let ready = self.adopt(&place, channels, !kept.is_empty()).and_then(|()| self.await_rebuilt(&now));
+        if let Err(e) = ready {
+            self.dismiss();
+            implanted.withdraw(&mut collected)?;
+            return put_back(collected, e);
+        }
+        if was_stopped {
+            // As a deputy it stops again before it does anything; so does its body.
+            self.room.table().deputies.get_mut(&self.pid).into_iter().for_each(|d| d.stopped = true);
+            self.room.tell(&ToRoom::Stop { pid: self.pid });
+        }
+        flags.iter().for_each(|flags| self.room.tell(flags));
+        since.tell_missed(&self.room);
+        // From here on only the end of the process can undo it.
+        self.decide(Told::Resume, &ToRoom::Resume { pid: self.pid })?;
+        self.room.return_rights(self.pid);
+        os::fault::past("committed");
+        if let Err(e) = implanted.go(collected, kept, &now.written(), was_stopped) {
+            tracing::error!("the deputy of {} cannot be made: {e}: it is killed", self.pid);
+            pidfd.kill(libc::SIGKILL)?;
+            return Err(e.into());
+        }
+        self.done("deputy");
+        os::fault::past("deputy");
+        self.await_running();
+        if child_flags != 0
+            && let Some(deputy) = self.room.table().deputies.get_mut(&self.pid)
+        {
+            deputy.give_any(Job::new(channel::order(abi::OP_IGNORE, [ignored, child_flags], &[]), Purpose::Nothing));
+        }
+        Ok(())
+    }
+
+    fn adopt(&self, place: &Place, channels: Vec<(i32, OwnedFd)>, lends: bool) -> Result<(), MoveError> {
+        os::fault::at("adopt")?;
+        let deputy = Deputy { lends, ..self.deputy(place, channels)? };
+        self.room.adopt(self.pid, deputy)?;
+        self.done("adopt");
+        Ok(())
+    }
+
+    fn dismiss(&self) {
+        let (done, is_done) = mpsc::channel();
+        self.room.poller.order(Order::Dismiss { pid: self.pid, memory: None, done });
+        let _ = is_done.recv();
+    }
+
+    fn await_rebuilt(&self, now: &ProcessSnapshot) -> Result<(), MoveError> {
+        let holds = now.still_holds(self.pid)?;
+        self.done("look again");
+        self.expect(|heard| match heard {
+            RoomEvent::Rebuilt(result) => Some(result),
+            _ => None,
+        })?;
+        self.done("rebuild there");
+        os::fault::at("commit")?;
+        self.check_wanted()?;
+        self.has_room()?;
+        if holds { Ok(()) } else { Err(MoveError::Changed) }
+    }
+
+    fn await_running(&self) {
+        loop {
+            match self.hear() {
+                Ok(RoomEvent::Runs(then)) => return self.timings.borrow_mut().thaw(then),
+                Ok(_) => {}
+                Err(e) => return tracing::warn!("process {}: {e}", self.pid),
+            }
+        }
+    }
+
+    fn deputy(&self, place: &Place, channels: Vec<(i32, OwnedFd)>) -> Result<Deputy, MoveError> {
+        let mut channels: HashMap<i32, OwnedFd> = channels.into_iter().collect();
+        let first = channels.remove(&self.pid).ok_or(BodyError::Gone)?;
+        let Program { path, argv, envp } = place.program.clone();
+        let program = Program { path, argv, envp };
+        let proof = DeputyProof::of_coming(ProcessIdentity::of(self.pid)?);
+        let mut deputy = Deputy::new(PidFd::open(self.pid)?, proof, program, first);
+        deputy.phase = Phase::Away;
+        deputy.credentials = rights::credentials(self.pid)?;
+        for descriptor in &place.descriptors {
+            deputy.standins.entry(descriptor.standin).or_default().push(descriptor.fd);
+        }
+        channels.into_iter().for_each(|(tid, channel)| deputy.add_thread(tid, channel, None));
+        Ok(deputy)
+    }
+}

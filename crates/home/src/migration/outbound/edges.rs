@@ -1,0 +1,54 @@
+//! What happens to descriptors that stay at home while their process leaves: see
+//! [`crate::restore::edges`] for why that counts.
+
+use crate::migration::error::MoveError;
+use crate::migration::session::MigrationSession;
+use crate::room::state::Room;
+use checkpoint::Collected;
+use image::Image;
+use os::pidfd::PidFd;
+use room_protocol::message::{Place, StandinId};
+use std::collections::{BTreeMap, HashMap};
+
+/// Of a process that leaves home: what it may have been told of, and how many notices its room had
+/// been sent when that was looked at.
+#[derive(Debug, Default)]
+pub struct Since {
+    standins: Vec<StandinId>,
+    number: u64,
+}
+
+impl Since {
+    /// The body stands: what has happened since then is told to it once more.
+    pub fn tell_missed(&self, room: &Room) {
+        if self.standins.is_empty() {
+            return;
+        }
+        room.notices(Vec::new());
+        let missed = |standin: &StandinId| room.table().noticed_since(self.number, *standin) != Some(false);
+        room.notice(self.standins.iter().copied().filter(missed).collect());
+    }
+}
+
+impl MigrationSession {
+    /// Notes what the epoll instances of a process that leaves home have told already.
+    pub fn find_told(&self, place: &Place, collected: &mut Collected, image: &mut Image) -> Result<Since, MoveError> {
+        let of: HashMap<i32, StandinId> = place.descriptors.iter().map(|d| (d.fd, d.standin)).collect();
+        let mut standins: BTreeMap<StandinId, i32> =
+            checkpoint::may_be_told(image).filter_map(|watched| Some((*of.get(&watched.fd)?, watched.fd))).collect();
+        let mut since = Since::default();
+        if !standins.is_empty() {
+            since.standins = standins.keys().copied().collect();
+            // It may watch them only since its body was prepared.
+            standins.retain(|standin, _| !self.room.table().anchors.contains_key(standin));
+            let pidfd = PidFd::open(self.pid)?;
+            for (standin, fd) in standins {
+                self.room.hold(standin, pidfd.get_fd(fd)?);
+            }
+            let number = self.room.notices(since.standins.clone());
+            since.number = number.ok_or_else(|| MoveError::Silent("the steward ends".into()))?;
+        }
+        collected.find_told(image)?;
+        Ok(since)
+    }
+}

@@ -1,0 +1,136 @@
+//! What took how long in a move.
+
+use control_protocol::moves::{Leg, Parts, Phase};
+use std::time::Instant;
+
+/// A move's clock.
+#[derive(Debug)]
+pub struct PhaseTimings {
+    begun: Instant,
+    last: Instant,
+    /// When the threads were about to be stopped.
+    frozen: Option<Instant>,
+    thawed: bool,
+    leg: Leg,
+}
+
+impl Default for PhaseTimings {
+    fn default() -> PhaseTimings {
+        let now = Instant::now();
+        PhaseTimings { begun: now, last: now, frozen: None, thawed: false, leg: Leg::default() }
+    }
+}
+
+impl PhaseTimings {
+    /// Ends a step.
+    pub fn done(&mut self, step: &str) {
+        let now = Instant::now();
+        let name = if self.frozen.is_some() && !self.thawed { format!("frozen {step}") } else { step.to_owned() };
+        self.leg.phases.push(Phase { name, us: micros(now - self.last) });
+        self.last = now;
+    }
+
+    /// It is such a process.
+    pub fn describe(&mut self, parts: Parts) {
+        self.leg.parts = parts;
+    }
+
+    /// The threads were told to stop then; what was done before belongs to the last step.
+    pub fn freeze(&mut self, since: Instant) {
+        let before = micros(since.saturating_duration_since(self.last));
+        self.leg.phases.last_mut().into_iter().for_each(|step| step.us += before);
+        (self.frozen, self.thawed, self.last) = (Some(since), false, since);
+    }
+
+    /// Whether they are.
+    pub fn is_frozen(&self) -> bool {
+        self.frozen.is_some() && !self.thawed
+    }
+
+    /// The threads run, since then.
+    pub fn thaw(&mut self, then: Instant) {
+        if let Some(since) = self.frozen.filter(|_| !self.thawed) {
+            self.leg.freeze_us = self.leg.freeze_us.max(micros(then - since));
+            self.thawed = true;
+        }
+    }
+
+    /// The try was given up, and there is another: if the threads were stopped, they run again, and
+    /// what was sent meanwhile was sent in vain.
+    pub fn again(&mut self) {
+        self.thaw(Instant::now());
+        self.frozen = None;
+        self.leg.frozen_bytes = 0;
+    }
+
+    /// So many bytes of pages have gone.
+    pub fn count(&mut self, bytes: u64) {
+        self.leg.page_bytes += bytes;
+        if self.frozen.is_some() && !self.thawed {
+            self.leg.frozen_bytes += bytes;
+        }
+    }
+
+    /// So many bytes of pages were there already.
+    pub fn count_stocked(&mut self, bytes: u64) {
+        self.leg.stocked_bytes += bytes;
+    }
+
+    /// Of the bytes that followed, so many were waited for.
+    pub fn follow(&mut self, bytes: u64, asked_bytes: u64) {
+        (self.leg.followed_bytes, self.leg.asked_bytes) = (bytes, asked_bytes);
+    }
+
+    /// Bytes of pages so far.
+    pub fn page_bytes(&self) -> u64 {
+        self.leg.page_bytes
+    }
+
+    /// All of it.
+    pub fn leg(&self, to: &str, how: &str) -> Leg {
+        Leg { to: to.to_owned(), how: how.to_owned(), total_us: micros(self.begun.elapsed()), ..self.leg.clone() }
+    }
+}
+
+fn micros(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn bytes_and_steps_count_where_they_belong() {
+        let mut course = PhaseTimings::default();
+        course.count(1);
+        course.done("prepare");
+        course.freeze(Instant::now());
+        course.count(2);
+        course.done("stop");
+        course.thaw(Instant::now());
+        course.done("tidy");
+        let leg = course.leg("n2", "stop");
+        assert_eq!((leg.page_bytes, leg.frozen_bytes), (3, 2));
+        let names: Vec<&str> = leg.phases.iter().map(|p| p.name.as_str()).collect();
+        assert_eq!(names, ["prepare", "frozen stop", "tidy"]);
+        assert!(leg.freeze_us <= leg.total_us);
+    }
+
+    #[test]
+    fn what_a_try_in_vain_has_sent_at_its_stop_does_not_count_as_sent_at_the_last_one() {
+        let mut course = PhaseTimings::default();
+        course.freeze(Instant::now() - Duration::from_millis(3));
+        course.count(2);
+        course.again();
+        assert!(!course.is_frozen());
+        course.count(4);
+        course.freeze(Instant::now());
+        course.count(1);
+        course.thaw(Instant::now());
+        let leg = course.leg("n2", "pre");
+        assert_eq!((leg.page_bytes, leg.frozen_bytes), (7, 1));
+        assert!(leg.freeze_us >= 3000, "as long as it stood still at once");
+    }
+}

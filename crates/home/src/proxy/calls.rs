@@ -1,0 +1,110 @@
+//! Calls of bodies, which their deputies make.
+
+use crate::deputy::channel;
+use crate::deputy::job::{Job, Purpose};
+use crate::deputy::rights;
+use crate::deputy::table::DeputyTable;
+use crate::proxy::mounts::SHARED_MEMORY;
+use crate::proxy::standins;
+use crate::room::state::Room;
+use room_protocol::ToRoom;
+use room_protocol::message::{Call, CallId};
+use std::path::Path;
+
+/// Signals that a deputy thread may block during a call: those of job control.
+const JOB_STOPS: u32 = 1 << (libc::SIGTSTP - 1) | 1 << (libc::SIGTTIN - 1) | 1 << (libc::SIGTTOU - 1);
+
+/// What is done with a file that stays home; local calls to all others.
+const OF_FILES: [i64; 15] = [
+    libc::SYS_pread64,
+    libc::SYS_pwrite64,
+    libc::SYS_ftruncate,
+    libc::SYS_fallocate,
+    libc::SYS_fsync,
+    libc::SYS_fdatasync,
+    libc::SYS_fchmod,
+    libc::SYS_fchown,
+    libc::SYS_utimensat,
+    libc::SYS_fstatfs,
+    libc::SYS_fgetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_flistxattr,
+    libc::SYS_fremovexattr,
+    libc::SYS_flock,
+];
+
+/// Calls that a room may ask for. The hosting node has the body in its hands, so it may do what the
+/// body may; but the deputy must not be made to change what the steward relies on.
+fn may_be_forwarded(nr: u32) -> bool {
+    use systable::Class;
+    let transfer = matches!(i64::from(nr), libc::SYS_read | libc::SYS_write | libc::SYS_poll | libc::SYS_openat);
+    transfer
+        || OF_FILES.contains(&i64::from(nr))
+        || systable::row(nr).is_some_and(|row| {
+            matches!(row.class, Class::Home | Class::Special(_))
+                && row.class != Class::Special(systable::Special::Clone)
+                // It would lay memory over the deputy's.
+                && row.name != "shmat"
+        })
+}
+
+/// Has the deputy thread make this call; or refuses it.
+pub fn forward(room: &Room, id: CallId, pid: i32, tid: i32, call: Call) {
+    if i64::from(call.nr) == libc::SYS_mmap {
+        // May it map this file there, shared?
+        let path = Path::new(SHARED_MEMORY);
+        let is_held = room.link.files().is_some_and(|server| server.hold(path, call.args[0]));
+        let result = if is_held { 0 } else { -i64::from(libc::EBUSY) };
+        return room.tell(&ToRoom::Return { id, result, out: Vec::new(), ready: None });
+    }
+    if let Err(errno) = try_forward(&mut room.table(), id, pid, tid, call) {
+        room.tell(&ToRoom::Return { id, result: -i64::from(errno), out: Vec::new(), ready: None });
+    }
+}
+
+fn try_forward(table: &mut DeputyTable, id: CallId, pid: i32, tid: i32, mut call: Call) -> Result<(), i32> {
+    if !may_be_forwarded(call.nr) {
+        return Err(libc::EINVAL);
+    }
+    if i64::from(call.nr) == libc::SYS_setpgid && is_late(table, pid, &call) {
+        return Err(libc::EACCES);
+    }
+    call.blocked &= JOB_STOPS;
+    let DeputyTable { deputies, anchors, calls, .. } = table;
+    let deputy = deputies.get_mut(&pid).ok_or(libc::ESRCH)?;
+    deputy.calls += 1;
+    let job = match standins::resolve(&mut call, deputy) {
+        Ok(()) => {
+            let purpose =
+                Purpose::Call { id, nr: call.nr, standin: call.standin, securebits: rights::securebits(&call) };
+            Job::new(channel::call(&call).ok_or(libc::EINVAL)?, purpose).made_again(may_be_made_again(&call))
+        }
+        Err(missing) => standins::take(anchors, missing, id, call)?,
+    };
+    // On no other: what a thread may do (its user, its blocked signals, what it waits for) is its
+    // own.
+    deputy.own_thread(tid).ok_or(libc::ESRCH)?.give(job);
+    calls.insert(id, (pid, tid));
+    Ok(())
+}
+
+/// The group of a child is its own to choose when that has executed a program (setpgid(2)). Its
+/// deputy has executed none: the kernel would allow it.
+fn is_late(table: &DeputyTable, pid: i32, call: &Call) -> bool {
+    let [child, _, told, ..] = call.args;
+    let child = child as i32;
+    // The room may say so before it has told of the program.
+    let has_executed = table.deputies.get(&child).is_some_and(|deputy| told != 0 || deputy.has_executed);
+    child != pid && has_executed && os::process::status(child).is_ok_and(|status| status.ppid == pid)
+}
+
+/// A call that waits for something to come and has done nothing until then: it can be interrupted,
+/// and made again, without anybody's notice.
+fn may_be_made_again(call: &Call) -> bool {
+    match i64::from(call.nr) {
+        libc::SYS_read | libc::SYS_accept | libc::SYS_accept4 | libc::SYS_wait4 | libc::SYS_waitid => true,
+        libc::SYS_semop | libc::SYS_semtimedop | libc::SYS_msgsnd | libc::SYS_msgrcv => true,
+        libc::SYS_recvmsg => call.args[2] & libc::MSG_WAITALL as u64 == 0,
+        _ => false,
+    }
+}

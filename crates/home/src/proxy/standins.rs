@@ -1,0 +1,69 @@
+//! What stands behind the room's stand-ins: descriptors of deputies, and the steward's own hold on
+//! their open files ("anchors"). A body may get a stand-in from another body without home hearing
+//! of it; then its deputy takes the anchor when it first needs it.
+
+use crate::deputy::channel;
+use crate::deputy::job::{Job, Purpose};
+use crate::deputy::record::{Deputy, Phase};
+use crate::deputy::table::Anchor;
+use crate::room::orders::Order;
+use crate::room::state::Room;
+use room_protocol::message::{Call, CallId, StandinId};
+use std::collections::HashMap;
+use std::time::Instant;
+
+/// A descriptor that a call returned has a stand-in now. It is held at once: a child whose deputy
+/// was made before may ask for it next.
+pub fn adopt(room: &Room, pid: i32, fd: i32, standin: StandinId) {
+    room.table().took(pid, fd, standin);
+    room.anchor(pid, fd, standin);
+}
+
+/// Puts the deputy's own numbers into a call. `Err`: a stand-in that it has no descriptor for.
+pub fn resolve(call: &mut Call, deputy: &Deputy) -> Result<(), StandinId> {
+    let number = |standin: StandinId| deputy.standins.get(&standin).and_then(|fds| fds.first()).copied().ok_or(standin);
+    if let Some(standin) = call.standin {
+        call.args[0] = number(standin)? as u64;
+    }
+    if let Some((at, standin)) = call.also
+        && let Some(argument) = call.args.get_mut(usize::from(at))
+    {
+        *argument = number(standin)? as u64;
+    }
+    for (at, standin) in &call.passed {
+        let at = *at as usize;
+        if let Some(word) = call.data.get_mut(at..at + 4) {
+            word.copy_from_slice(&number(*standin)?.to_le_bytes());
+        }
+    }
+    Ok(())
+}
+
+/// Has a deputy thread take the descriptor of a stand-in, for a call that needs it.
+pub fn take(anchors: &HashMap<StandinId, Anchor>, standin: StandinId, id: CallId, call: Call) -> Result<Job, i32> {
+    let anchor = anchors.get(&standin).ok_or(libc::EBADF)?;
+    let file = anchor.file.try_clone().map_err(|_| libc::EMFILE)?;
+    let purpose = Purpose::Take { id, standin, call: Box::new(call) };
+    Ok(Job::with_fd(channel::order(abi::OP_TAKE, [0; 2], &[]), file, purpose))
+}
+
+/// Nobody in the room has it any more: the deputies close theirs. What the program does next it
+/// must find done, so this is obeyed before any later call of its; a process that had it too, and
+/// waits for something else, is interrupted for it.
+pub fn close(room: &Room, standin: StandinId) {
+    // Before the deputies: the last one to close it is theirs, and its peers are to be told then.
+    room.release(standin);
+    for deputy in room.table().deputies.values_mut().filter(|d| d.phase == Phase::Away) {
+        for fd in deputy.standins.remove(&standin).unwrap_or_default() {
+            if fd == libc::STDERR_FILENO {
+                deputy.stderr = deputy.pidfd.get_fd(fd).ok().map(|file| (Instant::now(), file));
+            }
+            let call = Call::new(libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0]);
+            if let Some(packet) = channel::call(&call) {
+                deputy.give_soon(Job::new(packet, Purpose::Nothing));
+            }
+        }
+    }
+    // Once more, behind a request to watch it that is still to be obeyed.
+    room.poller.order(Order::Release(standin));
+}

@@ -1,0 +1,600 @@
+//! A deputy that takes its program's state back. Until the commit point
+//! ([`DeputyRestore::prepare`], [`DeputyRestore::write`], [`DeputyRestore::take_descriptors`])
+//! everything is laid beside what the deputy has, so that it can be undone; after it
+//! ([`DeputyRestore::finish`]) come only calls that do not fail for the program's sake.
+
+use crate::restore::edges::Edges;
+use crate::restore::error::RestoreError;
+use crate::restore::locks::Locks;
+use crate::restore::reopen;
+use crate::room::state::Room;
+use checkpoint::{Batch, BodyError, Collected, Dense, Given, Inside};
+use image::{Image, Opened};
+use migration_plan::{Range, Ranges};
+use os::areas::Area;
+use os::pidfd::PidFd;
+use os::process::{DescriptorLimits, MoreDescriptors};
+use os::ptrace::Stopped;
+use os::signal_descriptor;
+use os::userfault::Userfault;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// Above the standard ones.
+const LOWEST_FD: i32 = 3;
+
+/// The memory of a stopped deputy.
+pub struct DeputyMemory {
+    /// Areas that are the deputy's own.
+    pub own: Vec<Area>,
+    /// Areas of the program that were laid out before, with pages.
+    pub ahead: Vec<image::Area>,
+}
+
+/// A deputy that is being filled.
+pub struct DeputyRestore {
+    image: Image,
+    deputy: Collected,
+    given: Given,
+    /// Memory of the deputy's own, which goes last.
+    own: Vec<Own>,
+    /// Memory of the program's that was laid out in it before, with pages.
+    ahead: Vec<image::Area>,
+    /// Files, by their places, that the deputy has had open all the time: under these numbers.
+    kept: BTreeMap<u32, i32>,
+    /// Where it has the working directory open, if it is in another one.
+    cwd: Option<i32>,
+    /// Pages that follow when it runs.
+    later: Ranges,
+    dense: Dense,
+    /// What will be at these numbers, and where it is now.
+    copies: Vec<(i32, i32)>,
+    /// That the process took while it was away.
+    locks: Locks,
+    /// What happens to what it watches.
+    edges: Edges,
+    /// Its files are open beside the deputy's, until all are at their numbers.
+    more: Option<MoreDescriptors>,
+    /// Its limit of descriptors, soft and hard, if it has raised that itself.
+    before: Option<DescriptorLimits>,
+}
+
+/// An area of the deputy's.
+#[derive(Clone, Copy)]
+struct Own {
+    start: u64,
+    bytes: u64,
+    /// Where it was, if it had to make place.
+    before: Option<u64>,
+}
+
+impl Own {
+    fn range(&self) -> (u64, u64) {
+        (self.start, self.start + self.bytes)
+    }
+}
+
+fn ranges(own: &[Own]) -> Vec<(u64, u64)> {
+    let mut all: Vec<_> = own.iter().map(Own::range).collect();
+    all.sort_unstable();
+    all
+}
+
+/// What a signal carries that came to the deputy, whose descriptors have numbers of their own.
+fn understood(image: &Image, info: signal_descriptor::Info) -> signal_descriptor::Info {
+    let Some(at_home) = signal_descriptor::descriptor(&info) else { return info };
+    let all = image.descriptors.iter().filter(|d| matches!(d.opened, Opened::Home(home) if home == at_home));
+    let own = all.map(|d| d.fd).min_by_key(|fd| (*fd != at_home, *fd));
+    own.map_or(info, |fd| signal_descriptor::with_descriptor(info, fd))
+}
+
+impl DeputyRestore {
+    /// Of a deputy that is stopped, and was collected; nothing is done to it yet.
+    pub fn new(image: Image, deputy: Collected, memory: DeputyMemory, locks: Locks, edges: Edges) -> DeputyRestore {
+        let DeputyMemory { own, ahead } = memory;
+        let own = own.iter().map(|a| Own { start: a.start, bytes: a.end - a.start, before: None }).collect();
+        let (given, later, copies) = (Given::default(), Ranges::default(), Vec::new());
+        let kept = kept(&image, &locks);
+        DeputyRestore {
+            image,
+            deputy,
+            given,
+            own,
+            ahead,
+            kept,
+            cwd: None,
+            later,
+            dense: Dense::default(),
+            copies,
+            locks,
+            edges,
+            more: None,
+            before: None,
+        }
+    }
+
+    /// What it is filled from.
+    pub fn image(&self) -> &Image {
+        &self.image
+    }
+
+    fn first(&mut self) -> Result<&mut Inside, BodyError> {
+        self.deputy.first().ok_or(BodyError::Gone)
+    }
+
+    /// Opens the files with the deputy's own rights, and lays the memory out. `theirs`: memories,
+    /// by their places, that another process here has already.
+    pub fn prepare(&mut self, room: &Room, pid: i32, theirs: &[Option<&OwnedFd>]) -> Result<(), BodyError> {
+        os::fault::at("fill")?;
+        self.allow_more_descriptors(pid)?;
+        keeps_its_locks(room, pid, &self.image)?;
+        self.suits_the_processor()?;
+        checkpoint::check_guards(&self.image)?;
+        let DeputyRestore { image, deputy, given, locks, kept, .. } = self;
+        let inside = deputy.first().ok_or(BodyError::Gone)?;
+        let anew: Vec<_> = (0..).zip(&image.files).filter(|(place, _)| !kept.contains_key(place)).collect();
+        let files: Vec<image::File> = anew.iter().map(|(_, file)| (*file).clone()).collect();
+        reopen::open(room, pid, inside, &files, &mut given.files)?;
+        let mut opened = given.files.drain(..);
+        let places = 0..image.files.len() as u32;
+        let all: Vec<i32> = places.filter_map(|place| kept.get(&place).copied().or_else(|| opened.next())).collect();
+        drop(opened);
+        given.files = all;
+        locks.put_open(pid, inside, &mut given.files)?;
+        self.open_directory(pid)?;
+        let image = self.image.clone();
+        let inside = self.first()?;
+        let files: Vec<_> = theirs.iter().copied().flatten().map(AsFd::as_fd).collect();
+        let mut numbers = checkpoint::give(inside, &PidFd::open(pid)?, &files)?.into_iter();
+        let theirs: Vec<Option<i32>> = theirs.iter().map(|file| file.and_then(|_| numbers.next())).collect();
+        self.given.objects = checkpoint::make_objects(inside, &image, None, &theirs)?;
+        checkpoint::make_timers(pid, self.first()?, &image)?;
+        self.make_place()?;
+        let DeputyRestore { image, deputy, own, given, ahead, .. } = self;
+        let inside = deputy.first().ok_or(BodyError::Gone)?;
+        checkpoint::map_memory(pid, inside, image, given, (&ranges(own), ahead))?;
+        let taken = os::areas::read(pid)?.into_iter().map(|a| (a.start, a.end));
+        let taken = taken.chain(image.areas.iter().map(|a| (a.start, a.end))).collect();
+        given.windows = checkpoint::make_memories(inside, image, given, taken, LOWEST_FD, &theirs)?;
+        Ok(())
+    }
+
+    /// As many as all that is open twice takes.
+    fn allow_more_descriptors(&mut self, pid: i32) -> Result<(), BodyError> {
+        const SPARE: usize = 64;
+        let needed = 2 * self.image.descriptors.len() + os::process::descriptors(pid)?.len() + SPARE;
+        let limits = os::process::limits(pid)?;
+        let Some((soft, hard)) = limits.get(libc::RLIMIT_NOFILE as usize).copied() else { return Ok(()) };
+        if soft >= needed as u64 {
+            return Ok(());
+        }
+        self.more = MoreDescriptors::give(pid);
+        if self.more.is_none() && soft < hard {
+            // Of another user's process only some superusers may set it; itself it may, as far as
+            // the hard limit goes.
+            self.limit_descriptors(DescriptorLimits { soft: hard, hard })?;
+            self.before = Some(DescriptorLimits { soft, hard });
+        }
+        Ok(())
+    }
+
+    fn limit_descriptors(&mut self, limits: DescriptorLimits) -> Result<(), BodyError> {
+        let inside = self.first()?;
+        let mut batch = inside.batch();
+        let limit = batch.put(&[limits.soft.to_le_bytes(), limits.hard.to_le_bytes()].concat());
+        let which = u64::from(libc::RLIMIT_NOFILE);
+        batch.must("limiting descriptors", libc::SYS_prlimit64, [0, which, limit, 0, 0, 0]);
+        inside.run(&batch)?;
+        Ok(())
+    }
+
+    /// Sets the limit back.
+    fn allow_as_before(&mut self) -> Result<(), BodyError> {
+        self.more = None;
+        self.before.take().map_or(Ok(()), |before| self.limit_descriptors(before))
+    }
+
+    /// A program may use what only the processor has on which it was started.
+    fn suits_the_processor(&self) -> Result<(), BodyError> {
+        let own = self.deputy.threads.first().map(|thread| thread.extended.as_slice()).unwrap_or_default();
+        match self.image.threads.iter().find_map(|thread| os::ptrace::lacks(&thread.extended, own)) {
+            Some(what) => Err(BodyError::Stays(format!("it uses {what} there, and home's processor has none"))),
+            None => Ok(()),
+        }
+    }
+
+    /// The memory at this place, if it is nobody's but its own yet.
+    pub fn memory(&self, place: usize) -> Result<Option<OwnedFd>, BodyError> {
+        self.given.windows.get(place).map_or(Ok(None), |window| window.file(self.image.process.pid))
+    }
+
+    /// Opens the working directory, if the deputy is in another one.
+    fn open_directory(&mut self, pid: i32) -> Result<(), BodyError> {
+        let (wanted, inode) = (self.image.process.cwd.clone(), self.image.process.cwd_inode);
+        let is_it = |link: &str| {
+            let found = std::fs::metadata(format!("/proc/{pid}/{link}")).map_or(0, |m| m.ino());
+            inode == 0 || found == inode
+        };
+        let now = os::process::link(pid, "cwd")?;
+        let now = now.as_os_str().as_bytes();
+        if now.strip_suffix(b" (deleted)").unwrap_or(now) == wanted && is_it("cwd") {
+            return Ok(());
+        }
+        let inside = self.first()?;
+        let mut batch = inside.batch();
+        let path = batch.put(&[wanted.as_slice(), &[0]].concat());
+        let flags = (libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC) as u64;
+        let place = batch.may(libc::SYS_open, [path, flags, 0, 0, 0, 0]);
+        let opened = inside.run(&batch)?.get(place).copied().filter(|fd| *fd >= 0).map(|fd| fd as i32);
+        self.cwd = opened;
+        if opened.is_some_and(|fd| is_it(&format!("fd/{fd}"))) {
+            return Ok(());
+        }
+        let name = String::from_utf8_lossy(&wanted);
+        Err(BodyError::Stays(format!("its working directory ({name}) cannot be entered by its name any more")))
+    }
+
+    /// These pages come, and are full.
+    pub fn expect_dense(&mut self, runs: &[checkpoint::Run]) -> Result<(), RestoreError> {
+        if !checkpoint::lie_within(runs, &self.image.areas) {
+            return Err(RestoreError::Protocol("pages lie in no area of the image".into()));
+        }
+        self.dense.expect(runs);
+        Ok(())
+    }
+
+    /// These pages come when it runs.
+    pub fn expect_later(&mut self, runs: &[checkpoint::Run]) -> Result<(), RestoreError> {
+        if !checkpoint::lie_within(runs, &self.image.areas) {
+            return Err(RestoreError::Protocol("pages lie in no area of the image".into()));
+        }
+        runs.iter().for_each(|(at, bytes)| self.later.insert((*at, at + bytes)));
+        Ok(())
+    }
+
+    /// These came ahead, and are not there any more.
+    pub fn discard(&mut self, runs: &[checkpoint::Run]) -> Result<(), RestoreError> {
+        if !checkpoint::lie_within(runs, &self.image.areas) {
+            return Err(RestoreError::Protocol("pages lie in no area of the image".into()));
+        }
+        Ok(checkpoint::discard(self.first()?, runs)?)
+    }
+
+    /// All of these.
+    pub fn take_later(&mut self) -> Ranges {
+        std::mem::take(&mut self.later)
+    }
+
+    /// What of these shall be huge pages.
+    pub fn wanted_huge(&self, later: &Ranges) -> Vec<Range> {
+        checkpoint::wanted_huge(&self.image.areas, later)
+    }
+
+    /// Whoever touches these pages from now on waits for them.
+    pub fn watch_missing(&mut self, pid: i32, later: &Ranges) -> Result<Userfault, BodyError> {
+        if !self.ahead.is_empty() {
+            // As they came ahead they are not any more.
+            let stale: Vec<checkpoint::Run> = later.iter().map(|(start, end)| (start, end - start)).collect();
+            checkpoint::discard(self.first()?, &stale)?;
+        }
+        let memory = checkpoint::watch_missing(self.first()?, pid)?;
+        checkpoint::register(&memory, &self.image.areas, later)?;
+        Ok(memory)
+    }
+
+    /// What of the deputy lies where the body's memory must be, goes elsewhere.
+    fn make_place(&mut self) -> Result<(), BodyError> {
+        let DeputyRestore { image, deputy, own, .. } = self;
+        let inside = deputy.first().ok_or(BodyError::Gone)?;
+        let region = inside.region().unwrap_or(0);
+        let mut taken: Vec<(u64, u64)> = image.areas.iter().map(|a| (a.start, a.end)).collect();
+        taken.extend(image.process.vdso.map(|v| (v.start, v.end)));
+        let clash = |own: &Own| taken.iter().any(|(start, end)| *start < own.start + own.bytes && own.start < *end);
+        let clashing: Vec<usize> = (0..own.len()).filter(|i| clash(&own[*i])).collect();
+        taken.push((region, region + checkpoint::REGION_BYTES));
+        taken.extend(ranges(own));
+        for i in clashing {
+            let place = checkpoint::free_place_for(own[i].bytes, taken.iter().copied())?;
+            taken.push((place, place + own[i].bytes));
+            remap(inside, own[i].start, own[i].bytes, place)?;
+            own[i] = Own { start: place, before: Some(own[i].start), ..own[i] };
+        }
+        Ok(())
+    }
+
+    /// Pages that came.
+    pub fn write(&mut self, runs: &[checkpoint::Run], pages: &[u8]) -> Result<(), RestoreError> {
+        let DeputyRestore { image, deputy, given, dense, .. } = self;
+        let memory = deputy.first().ok_or(BodyError::Gone)?.memory();
+        checkpoint::put_pages(runs, pages, &image.areas, &given.windows, memory).map_err(|e| match e {
+            BodyError::Stays(why) => RestoreError::Protocol(why),
+            e => e.into(),
+        })?;
+        dense.follow(memory, runs);
+        Ok(())
+    }
+
+    /// The deputy as it was.
+    pub fn undo(mut self) -> Result<(), BodyError> {
+        let own = self.own.clone();
+        let copies = self.copies.iter().map(|(_, copy)| *copy);
+        let anew = self.given.files.iter().filter(|fd| !self.kept.values().any(|kept| kept == *fd));
+        let made = anew.chain(&self.given.objects).copied();
+        let made = made.chain(self.given.windows.iter().filter_map(checkpoint::Window::own_fd));
+        let made: Vec<i32> = made.chain(copies).chain(self.cwd).collect();
+        let pid = self.image.process.pid;
+        let inside = self.first()?;
+        checkpoint::unmap_all_but(inside, &ranges(&own))?;
+        for moved in &own {
+            if let Some(before) = moved.before {
+                remap(inside, moved.start, moved.bytes, before)?;
+            }
+        }
+        let mut batch = inside.batch();
+        for fd in made {
+            batch.may(libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0]);
+        }
+        inside.run(&batch)?;
+        self.allow_as_before()?;
+        let inside = self.first()?;
+        // Calls were made from the program's vDSO.
+        let region = inside.region().unwrap_or(0);
+        let areas: Vec<Area> = os::areas::read(pid)?.into_iter().filter(|a| a.start != region).collect();
+        inside.set_gate(os::inject::gate(inside.memory(), &areas)?);
+        self.deputy.give_back()?.into_iter().try_for_each(|t| Ok(t.detach(0)?))
+    }
+
+    /// Holds what every descriptor will be, at numbers that nobody wants, and no higher than need
+    /// be. What the deputy has open already is used.
+    pub fn take_descriptors(&mut self, pid: i32) -> Result<(), BodyError> {
+        os::fault::at("take descriptors")?;
+        let DeputyRestore { image, deputy, given, .. } = self;
+        checkpoint::settle_memories(deputy.first().ok_or(BodyError::Gone)?, image, &given.windows)?;
+        let given = self.given.clone();
+        let present: BTreeSet<i32> = os::process::descriptors(pid)?.into_iter().collect();
+        let mut shown: BTreeMap<u32, i32> = BTreeMap::new();
+        let mut moved: Vec<(i32, i32)> = Vec::new();
+        for descriptor in &self.image.descriptors {
+            let fd = descriptor.fd;
+            let source = match descriptor.opened {
+                Opened::Home(home) if present.contains(&home) => home,
+                Opened::Home(home) => return Err(BodyError::Stays(format!("descriptor {home} is not open at home"))),
+                Opened::Made(object) => given.object(object),
+                // The deputy still has what the program took along: the same open file, with its
+                // locks.
+                Opened::File { file, .. } => *shown.entry(file).or_insert_with(|| {
+                    let opened = given.file(file);
+                    let is_anew = !self.kept.contains_key(&file) && !self.locks.is_open(file);
+                    if is_anew && is_same(pid, fd, opened) { fd } else { opened }
+                }),
+            };
+            // Those that are not at their number already.
+            if source != fd {
+                moved.push((fd, source));
+            }
+        }
+        let wanted = self.image.descriptors.iter().map(|d| d.fd);
+        let aside = checkpoint::free_numbers(present.iter().copied().chain(wanted), self.image.descriptors.len());
+        let inside = self.first()?;
+        let mut batch = inside.batch();
+        for (_, from) in &moved {
+            let args = [*from as u64, libc::F_DUPFD_CLOEXEC as u64, aside as u64, 0, 0, 0];
+            batch.must("duplicating a descriptor", libc::SYS_fcntl, args);
+        }
+        let copies = inside.run(&batch)?;
+        self.copies = moved.into_iter().map(|(fd, _)| fd).zip(copies.into_iter().map(|copy| copy as i32)).collect();
+        Ok(())
+    }
+
+    /// Every descriptor at its number; all else of the deputy is closed.
+    fn place_descriptors(&mut self, room: &Room, pid: i32) -> Result<(), BodyError> {
+        let wanted: BTreeMap<i32, (Opened, bool)> =
+            self.image.descriptors.iter().map(|d| (d.fd, (d.opened, d.close_on_exec))).collect();
+        let last = os::process::descriptors(pid)?.into_iter().max().unwrap_or(0);
+        let copies = std::mem::take(&mut self.copies);
+        let inside = self.first()?;
+        let mut batch = inside.batch();
+        for (fd, copy) in copies {
+            let args = [copy as u64, fd as u64, libc::O_CLOEXEC as u64, 0, 0, 0];
+            batch.must("placing a descriptor", libc::SYS_dup3, args);
+            // Signals name the number by which they were asked for (F_SETSIG in fcntl(2)), which
+            // was the deputy's.
+            let flags = os::process::fd_info(pid, copy)?.flags;
+            for flags in [flags & !libc::O_ASYNC, flags].into_iter().filter(|_| flags & libc::O_ASYNC != 0) {
+                batch.may(libc::SYS_fcntl, [fd as u64, libc::F_SETFL as u64, flags as u64, 0, 0, 0]);
+            }
+        }
+        let mut from = 0;
+        for fd in wanted.keys().copied().chain([last + 1]) {
+            if from < fd {
+                batch.must(
+                    "closing what is the deputy's",
+                    libc::SYS_close_range,
+                    [from as u64, fd as u64 - 1, 0, 0, 0, 0],
+                );
+            }
+            from = fd + 1;
+        }
+        for (fd, (opened, close_on_exec)) in &wanted {
+            let flags = if *close_on_exec { libc::FD_CLOEXEC as u64 } else { 0 };
+            batch.must("placing a descriptor", libc::SYS_fcntl, [*fd as u64, libc::F_SETFD as u64, flags, 0, 0, 0]);
+            if let Opened::File { offset, .. } = opened {
+                batch.may(libc::SYS_lseek, [*fd as u64, *offset, libc::SEEK_SET as u64, 0, 0, 0]);
+            }
+        }
+        inside.run(&batch)?;
+        let DeputyRestore { image, deputy, edges, .. } = self;
+        let inside = deputy.first().ok_or(BodyError::Gone)?;
+        let quiet = checkpoint::watch_again(inside, image)?;
+        checkpoint::watch_anew(inside, &edges.missed(room, image, quiet))
+    }
+
+    /// The rest: it is the program again, and is to be let go.
+    pub fn finish(
+        mut self,
+        room: &Room,
+        pid: i32,
+        signals: &[(Option<i32>, [u8; 128])],
+    ) -> Result<Vec<Stopped>, BodyError> {
+        let (own, given, image) = (self.own.clone(), self.given.clone(), self.image.clone());
+        if let Some(fd) = self.cwd {
+            self.first()?.must("entering the working directory", libc::SYS_fchdir, [fd as u64, 0, 0, 0, 0, 0])?;
+        }
+        self.place_descriptors(room, pid)?;
+        self.allow_as_before()?;
+        let locks = std::mem::take(&mut self.locks);
+        locks.take_along(self.first()?, &image)?;
+        // It is 2 if the kernel has set it so when the process became another user: no program can,
+        // and it means the same.
+        let keeps = self.deputy.process.dumpable == 2 && image.process.dumpable != 1;
+        let inside = self.first()?;
+        let lost = will_be_dropped(inside, &image)?;
+        let signals: Vec<_> = signals.iter().map(|(tid, info)| (*tid, understood(&image, *info))).collect();
+        checkpoint::set_keys(inside, &image)?;
+        let mut batch = inside.batch();
+        checkpoint::set_process(&mut batch, &image, &given, true);
+        inside.run(&batch)?;
+        let mut timers = inside.batch();
+        checkpoint::arm_timers(&mut timers, &image.process.timers);
+        let mut done = Vec::new();
+        // The first thread comes last: the region that all use goes with it.
+        let mut insides: Vec<_> = self.deputy.into_insides().into_iter().collect();
+        insides.reverse();
+        for inside in insides {
+            let tid = inside.tid().0;
+            let Some(thread) = image.threads.iter().find(|t| t.tid == tid) else { return Err(BodyError::Gone) };
+            let first = tid == pid;
+            if thread.processors.is_none() && os::processor::chosen(tid).is_some() {
+                os::processor::choose(tid, None);
+            }
+            let batch = if first { std::mem::replace(&mut timers, inside.batch()) } else { inside.batch() };
+            done.push(checkpoint::finish(inside, batch, thread, first, |inside, mut batch| {
+                if first && !keeps {
+                    checkpoint::set_dumpable(&mut batch, &image.process);
+                }
+                for own in own.iter().filter(|_| first) {
+                    batch.must("unmapping the deputy's memory", libc::SYS_munmap, [own.start, own.bytes, 0, 0, 0, 0]);
+                }
+                drop_cancellations(inside, batch)?;
+                checkpoint::requeue_own(inside, &image, thread, &signals)?;
+                let for_all = signals.iter().chain(&lost).filter(|(tid, _)| tid.is_none() && first);
+                let for_all: Vec<_> = for_all.map(|(_, info)| *info).collect();
+                if first { checkpoint::requeue(inside, &image, &for_all) } else { Ok(()) }
+            })?);
+        }
+        Ok(done)
+    }
+}
+
+/// A process loses its record locks of a file when it closes any descriptor of it
+/// (fcntl_locking(2)): so none of what is opened now, and closed when it has been mapped or placed,
+/// may be a file that the deputy has locked.
+fn keeps_its_locks(room: &Room, pid: i32, image: &Image) -> Result<(), BodyError> {
+    let files: Vec<i32> = match room.table().deputies.get(&pid) {
+        Some(deputy) => deputy.standins.iter().filter(|(s, _)| s.is_file()).flat_map(|(_, fds)| fds.clone()).collect(),
+        None => Vec::new(),
+    };
+    for fd in files {
+        let info = os::process::fd_info(pid, fd)?;
+        let own = format!("/proc/self/fd/{fd}").into_bytes();
+        let again = |file: &&image::File| file.path == own || (file.inode == info.inode && !file.removed);
+        if info.locked && image.files.iter().any(|file| again(&file)) {
+            let name = os::process::link(pid, &format!("fd/{fd}"))?;
+            let why = format!("it holds a lock on {} and has it mapped, or opened again", name.display());
+            return Err(BodyError::Stays(why));
+        }
+    }
+    Ok(())
+}
+
+/// Makes these calls, and takes what interrupts a deputy's call, and came when it had ended
+/// already: the deputy knows better, the program would die of it.
+fn drop_cancellations(inside: &mut Inside, before: Batch) -> Result<(), BodyError> {
+    const AT_ONCE: usize = 8;
+    let mut batch = before;
+    loop {
+        let signals = batch.put(&(1u64 << (abi::CANCEL_SIGNAL - 1)).to_le_bytes());
+        let at_once = batch.put(&[0; 16]);
+        for _ in 0..AT_ONCE {
+            batch.may(libc::SYS_rt_sigtimedwait, [signals, 0, at_once, 8, 0, 0]);
+        }
+        if inside.run(&batch)?.iter().rev().take(AT_ONCE).any(|taken| *taken < 0) {
+            return Ok(());
+        }
+        batch = inside.batch();
+    }
+}
+
+/// For which thread, if it is for one, and what it carries.
+type Signal = (Option<i32>, [u8; 128]);
+
+/// Signals that have come since the deputy was stopped, and that the kernel drops when their action
+/// is set to what ignores them, though the program blocks them and may take them yet (do_sigaction
+/// in kernel/signal.c).
+fn will_be_dropped(inside: &Inside, image: &Image) -> Result<Vec<Signal>, BodyError> {
+    const WAITING_MAX: usize = 4096;
+    const IGNORED_BY_DEFAULT: [i32; 4] = [libc::SIGCHLD, libc::SIGCONT, libc::SIGURG, libc::SIGWINCH];
+    let ignores = |info: &[u8; 128]| {
+        let signal = i32::from(info[0]);
+        match image.process.actions.get(signal as usize - 1).map(|action| action[0]) {
+            Some(handler) if handler == libc::SIG_DFL as u64 => IGNORED_BY_DEFAULT.contains(&signal),
+            handler => handler == Some(libc::SIG_IGN as u64),
+        }
+    };
+    let blocked = |info: &[u8; 128]| image.threads.iter().all(|t| t.mask >> (info[0] - 1) & 1 == 1);
+    let waiting = inside.pending(true, WAITING_MAX)?.into_iter().filter(|info| (1..=64).contains(&info[0]));
+    Ok(waiting.filter(|info| ignores(info) && blocked(info)).map(|info| (None, info)).collect())
+}
+
+fn remap(inside: &mut Inside, start: u64, bytes: u64, to: u64) -> Result<(), BodyError> {
+    let mut batch = inside.batch();
+    let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as u64;
+    batch.must("making place for the program's memory", libc::SYS_mremap, [start, bytes, bytes, flags, to, 0]);
+    inside.run(&batch)?;
+    Ok(())
+}
+
+/// Files of the image, by their places, that its deputy has open already, in the same way, under
+/// the number that the first of their descriptors has.
+fn kept(image: &Image, locks: &Locks) -> BTreeMap<u32, i32> {
+    let mut first = BTreeMap::new();
+    for descriptor in &image.descriptors {
+        if let Opened::File { file, .. } = descriptor.opened {
+            first.entry(file).or_insert(descriptor.fd);
+        }
+    }
+    first.retain(|place, fd| {
+        let file = image.files.get(*place as usize).filter(|file| !file.removed && !locks.is_open(*place));
+        file.is_some_and(|file| has_open(image.process.pid, *fd, file))
+    });
+    first
+}
+
+/// The process has this file open, by what its name leads to, under this number.
+fn has_open(pid: i32, fd: i32, file: &image::File) -> bool {
+    let path = Path::new(OsStr::from_bytes(&file.path));
+    // What is below it says what who looks is shown; what only names a file may name a link.
+    if path.starts_with("/proc") || file.flags & libc::O_PATH != 0 {
+        return false;
+    }
+    let which = |path: &Path| std::fs::metadata(path).ok().map(|m| (m.dev(), m.ino()));
+    // Devices that are there everywhere have other numbers there.
+    let named = which(path).filter(|(_, inode)| file.inode == 0 || *inode == file.inode);
+    named.is_some_and(|named| which(Path::new(&format!("/proc/{pid}/fd/{fd}"))) == Some(named))
+        && os::process::fd_info(pid, fd).is_ok_and(|info| checkpoint::is_open_so(&info, file.flags))
+}
+
+/// Two descriptors of the process are open on the same file in the same way.
+pub fn is_same(pid: i32, a: i32, b: i32) -> bool {
+    let file = |fd: i32| {
+        let metadata = std::fs::metadata(format!("/proc/{pid}/fd/{fd}")).ok()?;
+        // How it was made, not how it is open: without a name.
+        let flags = os::process::fd_info(pid, fd).ok()?.flags & !libc::O_CLOEXEC & !libc::O_TMPFILE;
+        Some((metadata.dev(), metadata.ino(), flags))
+    };
+    file(a).is_some_and(|found| file(b) == Some(found))
+}

@@ -1,0 +1,24 @@
+//! One room, seen from home: the state that the steward's threads share.
+//!
+//! [`state::Room`] joins the parts, each of which owns its lock: the table of deputies, the link to
+//! the room, the [`poller`], the registry of migration [`sessions`]. Threads that may not do a
+//! thing themselves leave an [`orders::Order`] to the poller's thread, and hear of moves by
+//! [`event::RoomEvent`]s. So the threads need not know each other.
+//!
+//! Imports `deputy` alone.
+
+pub mod anchors;
+pub mod args;
+pub mod containment;
+pub mod event;
+pub mod history;
+pub mod inquiry;
+pub mod lent_memory;
+pub mod link;
+pub mod orders;
+pub mod page_frame;
+pub mod peer;
+pub mod poller;
+pub mod progress;
+pub mod sessions;
+pub mod state;

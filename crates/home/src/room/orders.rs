@@ -1,0 +1,144 @@
+//! What other threads of the steward leave to the poller's thread, which has the steward's
+//! privileges.
+
+use crate::deputy::placement_request::PlacementRequest;
+use crate::deputy::record::Deputy;
+use room_protocol::message::{CallId, Common, CommonPair, CommonPipe, Errand, Look, Program, StandinId};
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::Sender;
+
+/// Who wants to come home.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HomeCall {
+    /// PID of its process.
+    pub pid: i32,
+    /// One that it is about to hold, or to look into: home's kernel would show it the deputy.
+    pub first: Option<i32>,
+    /// What it has to do there.
+    pub errand: Errand,
+}
+
+/// Open files of a room, as it tells of them.
+#[derive(Debug)]
+pub struct CommonFiles {
+    /// The files that are meant.
+    pub files: Vec<Common>,
+    /// What pipes hold.
+    pub pipes: Vec<CommonPipe>,
+    /// Pairs of sockets.
+    pub pairs: Vec<CommonPair>,
+}
+
+/// What other threads leave to this one.
+#[derive(Debug)]
+pub enum Order {
+    /// A process comes.
+    Arrive {
+        /// The process that asks.
+        coming: PlacementRequest,
+        /// The channel of the deputy.
+        channel: OwnedFd,
+        /// What it wants to be.
+        program: Program,
+        /// Signals that it starts with blocked.
+        blocked: u64,
+    },
+    /// A deputy has its body back.
+    Dismiss {
+        /// PID of the process, at home.
+        pid: i32,
+        /// Its userfaultfd, if pages of it are still in the room: it shall not outlive us before it
+        /// is settled.
+        memory: Option<OwnedFd>,
+        /// Told when it is none of the room's.
+        done: Sender<()>,
+    },
+    /// Another steward is to have this deputy.
+    Yield {
+        /// PID of the process, at home.
+        pid: i32,
+        /// Gets it, if it is there still.
+        done: Sender<Option<Box<Deputy>>>,
+    },
+    /// It has it.
+    Disown {
+        /// PID of the process, at home.
+        pid: i32,
+        /// Told when it does not end with this steward any more.
+        done: Sender<()>,
+    },
+    /// All pages of a process that was dismissed are at home.
+    Settled {
+        /// PID of the process, at home.
+        pid: i32,
+        /// Told when nobody watches its memory any more.
+        done: Sender<()>,
+    },
+    /// The body was interrupted in this call.
+    Cancel(CallId),
+    /// Say what this is ready for, and tell changes.
+    Watch {
+        /// Number of the request.
+        id: CallId,
+        /// PID of the process that asks.
+        pid: i32,
+        /// The stand-in that is meant.
+        standin: StandinId,
+    },
+    /// Watch these from now on, if they are not yet.
+    Notices {
+        /// The stand-ins that are meant.
+        standins: Vec<StandinId>,
+        /// Told how many notices the room was sent of all that has happened until then.
+        done: Sender<u64>,
+    },
+    /// Something has happened to these, which the room may not know.
+    Notice(Vec<StandinId>),
+    /// Look below /dev.
+    LookAt {
+        /// Number of the request.
+        id: CallId,
+        /// The path that is looked at.
+        path: Vec<u8>,
+        /// What is asked about it.
+        look: Look,
+    },
+    /// A body wants to come home.
+    BringHome(HomeCall),
+    /// Files of the room that a process there passes through a socket become home's.
+    TakeOver {
+        /// PID of the process, at home.
+        pid: i32,
+        /// What they are.
+        commons: CommonFiles,
+    },
+    /// Hold the open file of this stand-in no more.
+    Release(StandinId),
+    /// End a guest on whose account the steward has failed.
+    Lose {
+        /// PID of the process, at home.
+        pid: i32,
+        /// What failed, and why.
+        why: String,
+    },
+}
+
+impl Order {
+    /// The process that it is about, where it is about one.
+    pub fn process(&self) -> Option<i32> {
+        match self {
+            Order::Arrive { coming, .. } => Some(coming.proof.pid()),
+            Order::BringHome(called) => Some(called.pid),
+            Order::Dismiss { pid, .. }
+            | Order::Yield { pid, .. }
+            | Order::Disown { pid, .. }
+            | Order::Settled { pid, .. }
+            | Order::Watch { pid, .. }
+            | Order::Lose { pid, .. } => Some(*pid),
+            Order::TakeOver { pid, .. } => Some(*pid),
+            Order::Cancel(_) | Order::Notices { .. } | Order::Notice(_) | Order::LookAt { .. } | Order::Release(_) => {
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Another room of the same home, to which a process goes straight: how to reach it, and what its
+//! steward and this one say to each other.
+
+use crate::deputy::record::Deputy;
+use control_protocol::steward::RoomId;
+use os::pidfd::PidFd;
+use room_protocol::message::onward;
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// The room that a process goes to.
+#[derive(Clone, Debug)]
+pub struct PeerRoom {
+    /// The room that is meant.
+    pub room: RoomId,
+    /// Where the daemon of the node listens that hosts it.
+    pub address: SocketAddr,
+    /// The name that it has.
+    pub node: String,
+    /// Who is let in there with it.
+    pub ticket: onward::Ticket,
+}
+
+/// One says to the other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StewardMessage {
+    /// From the one that it comes to: an empty body is there.
+    Prepared,
+    /// Likewise: it stands there, and may run.
+    Stands,
+    /// From the one that it leaves, the commit point: this deputy is yours. What it holds the
+    /// process by, and the channels of its threads in this order, come in the packets behind it.
+    Take(Box<Handover>),
+    /// Some of these.
+    More,
+    /// From the other: it is ours, and runs.
+    Taken,
+    /// It has run since then: CLOCK_MONOTONIC, nanoseconds.
+    Runs {
+        /// By this home's clock.
+        monotonic_ns: i64,
+    },
+    /// It cannot come, in words: nothing was changed.
+    Failed {
+        /// The reason, in words.
+        why: String,
+    },
+    /// The same, for what was so at that moment.
+    Fleeting {
+        /// The reason, in words.
+        why: String,
+    },
+}
+
+/// A deputy, but for its descriptors.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Handover {
+    /// Its threads, and what the ends of their channels are in it.
+    pub threads: Vec<(i32, Option<i32>)>,
+    /// Its descriptors that stand-ins stand for, those of one open file together.
+    pub standins: Vec<Vec<i32>>,
+    /// Path of its program.
+    pub path: Vec<u8>,
+    /// What was refused to it.
+    pub refusals: Vec<String>,
+    /// Children whose ends are not told.
+    pub unborn: Vec<i32>,
+    /// Calls that were made for the body.
+    pub calls: u64,
+    /// Some of the body's pages follow when it runs: by this loan.
+    pub follows: Option<u32>,
+    /// Its descriptors to which something has happened since the body stood still.
+    pub changed: Vec<i32>,
+    /// Signals that came while the body stood still, and the threads that they were for.
+    pub signals: Vec<(Option<i32>, Vec<u8>)>,
+}
+
+impl Handover {
+    /// Of this deputy; and what its threads are reached by, in the same order.
+    pub fn of<'a>(
+        deputy: &'a Deputy,
+        signals: &[(Option<i32>, [u8; 128])],
+        follows: Option<u32>,
+        changed: Vec<i32>,
+    ) -> (Handover, Vec<BorrowedFd<'a>>) {
+        let threads = deputy.threads.iter().map(|(tid, thread)| (*tid, thread.number)).collect();
+        let channels = deputy.threads.values().map(|thread| thread.channel().as_fd());
+        let handover = Handover {
+            threads,
+            standins: deputy.standins.values().cloned().collect(),
+            path: deputy.program.path.clone(),
+            refusals: deputy.refusals.iter().cloned().collect(),
+            unborn: deputy.unborn.clone(),
+            calls: deputy.calls,
+            follows,
+            changed,
+            signals: signals.iter().map(|(tid, info)| (*tid, info.to_vec())).collect(),
+        };
+        let fds = [deputy.pidfd.as_fd()].into_iter().chain(channels).collect();
+        (handover, fds)
+    }
+}
+
+/// A deputy that has come, with the descriptors that were with it.
+#[derive(Debug)]
+pub struct Given {
+    /// What was said of it.
+    pub handover: Handover,
+    /// The handle of the process.
+    pub pidfd: PidFd,
+    /// Its threads' channels.
+    pub channels: Vec<OwnedFd>,
+}

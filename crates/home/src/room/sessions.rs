@@ -1,0 +1,124 @@
+//! The registry of migration sessions under way, one for each process that moves.
+
+use crate::room::event::{RoomEvent, ends};
+use crate::room::orders::HomeCall;
+use crate::room::progress::MoveProgress;
+use control_protocol::moves::Leg;
+use migration_plan::{Costs, Experience, Parts};
+use os::signals::Waiting;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Sessions under way, by process.
+#[derive(Debug, Default)]
+pub struct Sessions {
+    under_way: Mutex<HashMap<i32, UnderWay>>,
+    /// Sessions that have not ended: some may have lost their room, and put the process back.
+    running: AtomicUsize,
+    ended: Condvar,
+    /// What moves to this room and from it have taken lately.
+    experience: Mutex<Experience>,
+    /// Processes of whose former move the room has not said the end yet.
+    unsettled: Mutex<HashSet<i32>>,
+}
+
+#[derive(Debug)]
+pub struct UnderWay {
+    pub to: Sender<RoomEvent>,
+    /// It comes home: signals wait here until it is there (or stays away).
+    pub returning: bool,
+    /// It runs where it is to be, and its pages follow.
+    pub drains: bool,
+    /// Its body waits to come home.
+    pub wanted_home: Option<HomeCall>,
+    pub progress: Arc<MoveProgress>,
+    pub signals: Waiting,
+}
+
+impl Sessions {
+    /// All sessions, by process.
+    pub fn lock(&self) -> MutexGuard<'_, HashMap<i32, UnderWay>> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Processes of whose former move the room has not said the end yet.
+    pub fn unsettled(&self) -> MutexGuard<'_, HashSet<i32>> {
+        self.unsettled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives the move of `pid` what the room said; `false` if it is not being moved.
+    pub fn tell(&self, pid: i32, heard: RoomEvent) -> bool {
+        let all = self.lock();
+        if ends(&heard).is_some() && !all.contains_key(&pid) {
+            self.unsettled().remove(&pid);
+        }
+        all.get(&pid).is_some_and(|under_way| under_way.to.send(heard).is_ok())
+    }
+
+    /// Keeps a signal of a process that is coming home; else `tell` tells the room of it. Nobody
+    /// begins to come home in between: the room would be told when it has the body collected
+    /// already.
+    pub fn keep_signal(&self, pid: i32, tid: Option<i32>, info: [u8; 128], tell: impl FnOnce()) {
+        let mut all = self.lock();
+        match all.get_mut(&pid).filter(|u| u.returning) {
+            Some(returning) => drop(returning.signals.add((tid, info))),
+            None => tell(),
+        }
+    }
+
+    /// A frame of pages of `pid` has come, so large on the wire.
+    pub fn count_wire(&self, pid: i32, bytes: u64) {
+        if let Some(under_way) = self.lock().get(&pid) {
+            under_way.progress.count_wire(bytes);
+        }
+    }
+
+    /// What the next one to there, in this way, is expected to take, of a process of such parts.
+    pub fn costs(&self, to: &str, how: &str, parts: Parts) -> Costs {
+        self.experience.lock().unwrap_or_else(PoisonError::into_inner).costs(to, how, parts)
+    }
+
+    /// Learns from a move that has ended what the next ones will take.
+    pub fn learn(&self, leg: &Leg) {
+        let frozen = (leg.frozen_bytes, leg.freeze_us);
+        let mut experience = self.experience.lock().unwrap_or_else(PoisonError::into_inner);
+        experience.moved(&leg.to, &leg.how, leg.parts, frozen);
+    }
+
+    /// Whether any move has not ended.
+    pub fn are_running(&self) -> bool {
+        self.running.load(Ordering::Acquire) > 0
+    }
+
+    /// Keeps the steward from ending until [`Sessions::end_running`].
+    pub fn begin_running(&self) {
+        self.running.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Ends what [`Sessions::begin_running`] began, and wakes those that wait for a session to end.
+    pub fn end_running(&self) {
+        self.running.fetch_sub(1, Ordering::AcqRel);
+        self.ended.notify_all();
+    }
+
+    /// The room is gone: nobody waits for it any longer.
+    pub fn end(&self) {
+        self.lock().clear();
+        self.ended.notify_all();
+    }
+
+    /// A process runs at its place, and its pages follow.
+    pub fn drains(&self, pid: i32) -> bool {
+        self.lock().get(&pid).is_some_and(|u| u.drains)
+    }
+
+    /// Waits while a process runs at its place and its pages follow; whether it is free to be moved
+    /// then.
+    pub fn wait_drained(&self, pid: i32) -> bool {
+        let drains = |all: &mut HashMap<i32, UnderWay>| all.get(&pid).is_some_and(|u| u.drains);
+        let all = self.ended.wait_while(self.lock(), drains).unwrap_or_else(PoisonError::into_inner);
+        !all.contains_key(&pid)
+    }
+}

@@ -1,0 +1,254 @@
+//! What the steward's threads share.
+
+use crate::deputy::record::{Deputy, Phase};
+use crate::deputy::table::{DeputyTable, RoomState};
+use crate::deputy::watchdog::Watchdog;
+use crate::deputy::{channel, rights};
+use crate::room::args::StewardArgs;
+use crate::room::inquiry::Inquiry;
+use crate::room::link::RoomLink;
+use crate::room::poller::{Poller, Source};
+use crate::room::sessions::Sessions;
+use os::awake::Vigil;
+use room_protocol::ToRoom;
+use room_protocol::message::{CallId, Place};
+use rustix::event::epoll::EventFlags;
+use std::collections::HashMap;
+use std::os::fd::AsFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// One room, seen from home.
+pub struct Room {
+    /// Who hosts it, and where its files are.
+    pub args: StewardArgs,
+    /// To the room, and the home's files that are served over it.
+    pub link: RoomLink,
+    /// Watches channels and processes.
+    pub poller: Poller,
+    /// Ends deputies that the steward leaves behind.
+    pub watchdog: Watchdog,
+    /// Processes that are going to the room or coming home.
+    pub sessions: Sessions,
+    /// Processes that went to the room, and whose pages follow.
+    pub lenders: checkpoint::Lenders,
+    /// Pages of those that left.
+    pub leftovers: checkpoint::Leftovers,
+    /// Memory for frames of pages.
+    pub bodies: link::Bodies,
+    pagers: Mutex<HashMap<i32, Arc<checkpoint::Pager>>>,
+    /// Over programs that begin in the room.
+    pub vigil: Vigil,
+    /// To the thread that looks at /proc.
+    pub inquiries: OnceLock<std::sync::mpsc::Sender<(CallId, Inquiry)>>,
+    table: Mutex<DeputyTable>,
+    reported: Condvar,
+}
+
+impl Room {
+    /// A room without deputies.
+    pub fn new(args: StewardArgs, poller: Poller, watchdog: Watchdog) -> Room {
+        Room {
+            args,
+            link: RoomLink::default(),
+            poller,
+            watchdog,
+            sessions: Sessions::default(),
+            lenders: checkpoint::Lenders::default(),
+            leftovers: checkpoint::Leftovers::of_machine(),
+            bodies: link::Bodies::default(),
+            pagers: Mutex::default(),
+            vigil: Vigil::default(),
+            inquiries: OnceLock::new(),
+            table: Mutex::default(),
+            reported: Condvar::new(),
+        }
+    }
+
+    /// The table of deputies.
+    pub fn table(&self) -> MutexGuard<'_, DeputyTable> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A process is one of the room's deputies from now on: it is watched, and does not outlive the
+    /// steward.
+    pub fn adopt(&self, pid: i32, deputy: Deputy) -> os::Result<()> {
+        let pidfd = deputy.pidfd.clone();
+        let generation = self.watchdog.generation();
+        self.watchdog.entrust(pid, &pidfd);
+        // What it says meanwhile is heard when it is there.
+        let mut table = self.table();
+        let deputy = table.deputies.entry(pid).insert_entry(deputy);
+        for (tid, thread) in &deputy.get().threads {
+            self.poller.add(thread.channel().as_fd(), Source::Channel { pid, tid: *tid }, EventFlags::IN)?;
+        }
+        self.poller.add(pidfd.as_fd(), Source::End { pid }, EventFlags::IN)?;
+        drop(table);
+        // One that replaced the heir meanwhile may not have seen it in the table.
+        if self.watchdog.generation() != generation {
+            self.watchdog.entrust(pid, &pidfd);
+        }
+        // Whether it is stopped is looked at from now on.
+        self.poller.wake();
+        Ok(())
+    }
+
+    /// Checks that process `pid` is still the deputy that it was.
+    ///
+    /// # Errors
+    /// The process is not that deputy any more, or belongs to another room.
+    pub fn check_deputy(&self, pid: i32) -> Result<(), checkpoint::BodyError> {
+        let mut table = self.table();
+        let deputy = table.deputies.get_mut(&pid).ok_or(checkpoint::BodyError::Gone)?;
+        Ok(deputy.proof.check()?)
+    }
+
+    /// Makes calls in a deputy, as [`checkpoint::visit_at_length`] does in any process, once it
+    /// stands still and is proven to be one.
+    ///
+    /// # Errors
+    /// Those of the visit, or it is no deputy any more.
+    pub fn visit_deputy<T>(
+        &self,
+        pid: i32,
+        work: impl FnOnce(&mut checkpoint::Inside) -> Result<T, checkpoint::BodyError>,
+    ) -> Result<T, checkpoint::BodyError> {
+        checkpoint::visit_at_length(pid, |inside| {
+            self.check_deputy(pid)?;
+            work(inside)
+        })
+    }
+
+    /// Processes that came home, and whose pages follow.
+    pub fn pagers(&self) -> MutexGuard<'_, HashMap<i32, Arc<checkpoint::Pager>>> {
+        self.pagers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The room is gone.
+    pub fn is_lost(&self) -> bool {
+        matches!(self.table().room, RoomState::Lost(_))
+    }
+
+    /// Tells the room something ([`RoomLink::tell`]).
+    pub fn tell(&self, message: &ToRoom) {
+        self.link.tell(message);
+    }
+
+    /// Has something looked up in /proc.
+    pub fn inquire(&self, id: CallId, inquiry: Inquiry) {
+        if let Some(inquiries) = self.inquiries.get() {
+            let _ = inquiries.send((id, inquiry));
+        }
+    }
+
+    /// An empty body for process `pid` may use its rights.
+    pub fn borrow_rights(&self, pid: i32) -> os::Result<()> {
+        let rights = rights::credentials(pid)?;
+        self.table().coming.insert(pid, rights);
+        Ok(())
+    }
+
+    /// It may not any more.
+    pub fn return_rights(&self, pid: i32) {
+        self.table().coming.remove(&pid);
+    }
+
+    /// A body will be placed: its process can be made, if the room stands.
+    pub fn expect(&self, pid: i32) {
+        let ready = self.table().room == RoomState::Ready;
+        if ready {
+            self.tell(&ToRoom::Expect { pid });
+        }
+    }
+
+    /// A body can be made, now or when the room stands.
+    pub fn place(&self, place: Place) {
+        let mut table = self.table();
+        match table.room.clone() {
+            RoomState::Making => table.waiting.push(place),
+            RoomState::Ready => {
+                drop(table);
+                self.tell_place(place);
+            }
+            RoomState::Lost(why) => {
+                let words = format!("tern: cannot run on {}: {why}\n", self.args.host);
+                if let Some(deputy) = table.deputies.get_mut(&place.pid) {
+                    deputy.end(channel::order(abi::OP_EXIT, [125, 0], &[]), Some(&words));
+                }
+            }
+        }
+    }
+
+    /// Tells the room of a process, and then of the signals that have come for it.
+    fn tell_place(&self, place: Place) {
+        let pid = place.pid;
+        self.tell(&ToRoom::Place(Box::new(place)));
+        let early =
+            || self.table().deputies.get_mut(&pid).map(|deputy| deputy.early.take()).filter(|early| !early.is_empty());
+        while let Some(early) = early() {
+            early.into_iter().for_each(|(tid, info)| self.tell(&ToRoom::Signal { pid, tid, info: info.to_vec() }));
+        }
+    }
+
+    /// The room stands.
+    pub fn ready(&self) {
+        os::fault::past("room");
+        let waiting = {
+            let mut table = self.table();
+            table.room = RoomState::Ready;
+            std::mem::take(&mut table.waiting)
+        };
+        waiting.into_iter().for_each(|place| self.tell_place(place));
+    }
+
+    /// The room is gone, or could not be made: every deputy ends, as if killed if its program ran.
+    pub fn lost(&self, why: &str) {
+        // Another node may have said it, and terminals obey what is no text.
+        let why: &str = &why.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>();
+        let mut table = self.table();
+        if matches!(table.room, RoomState::Lost(_)) {
+            return;
+        }
+        table.room = RoomState::Lost(why.to_owned());
+        table.waiting.clear();
+        self.sessions.end();
+        self.lenders.stop();
+        for (pid, deputy) in table.deputies.iter_mut().filter(|(_, d)| d.phase != Phase::Ending) {
+            let (packet, words) = if deputy.phase == Phase::Away {
+                let words = format!(
+                    "tern: process {pid} ran on {}, which is lost ({why}): it ends as if killed\n",
+                    self.args.host
+                );
+                (channel::order(abi::OP_DIE, [libc::SIGKILL as u64, 0], &[]), words)
+            } else {
+                (
+                    channel::order(abi::OP_EXIT, [125, 0], &[]),
+                    format!("tern: cannot run on {}: {why}\n", self.args.host),
+                )
+            };
+            deputy.end(packet, Some(&words));
+        }
+        drop(table);
+        self.poller.wake();
+    }
+
+    /// Usage was reported.
+    pub fn reported(&self) {
+        self.table().reports += 1;
+        self.reported.notify_all();
+    }
+
+    /// Asks the room what the bodies use, and waits for the answer a moment: an old answer is
+    /// better than none.
+    pub fn refresh_usage(&self) {
+        const PATIENCE: Duration = Duration::from_millis(500);
+        let before = self.table().reports;
+        let worth = |t: &DeputyTable| t.room == RoomState::Ready && !t.deputies.is_empty();
+        if !worth(&self.table()) {
+            return;
+        }
+        self.tell(&ToRoom::Report);
+        let table = self.table();
+        drop(self.reported.wait_timeout_while(table, PATIENCE, |t| t.reports == before));
+    }
+}
