@@ -80,6 +80,9 @@ impl Lab {
         given("--vm-cpu", (options.machines > 0).then(|| options.machine_cpu.clone()));
         given("--delay", options.delay_us.map(|us| (us as f64 / 1000.0).to_string()));
         options.foreign.iter().for_each(|node| given("--foreign", Some(node.clone())));
+        if options.whole {
+            command.arg("--whole");
+        }
         if options.daemons {
             command.args(["--root-on", &options.root_on]);
         } else {

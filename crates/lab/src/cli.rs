@@ -67,6 +67,10 @@ pub enum Command {
         /// be given several times).
         #[arg(long, value_name = "NODE")]
         foreign: Vec<String>,
+        /// Have all nodes show this machine's programs, as n1 does, like machines with the same
+        /// packages installed.
+        #[arg(long)]
+        whole: bool,
         /// Number of additional nodes that are virtual machines (QEMU without KVM): Debian's stock
         /// kernel, a CPU without AVX2, and a clock that is 3 s ahead. Needs qemu-system-x86; the
         /// kernel's package is fetched on first use, and not installed.
@@ -157,7 +161,22 @@ pub fn run(args: Args) -> u8 {
 
 fn act(Args { name, command }: Args) -> Result<u8> {
     match command {
-        Command::Up { nodes, cpus, cpus_of, pace, mem, rate, trunk, delay, foreign, vm, vm_cpu, root_on, bare } => {
+        Command::Up {
+            nodes,
+            cpus,
+            cpus_of,
+            pace,
+            mem,
+            rate,
+            trunk,
+            delay,
+            foreign,
+            whole,
+            vm,
+            vm_cpu,
+            root_on,
+            bare,
+        } => {
             let foreign = foreign.iter().flat_map(|f| f.split(',')).map(str::to_owned).collect();
             let options = Options {
                 name,
@@ -170,6 +189,7 @@ fn act(Args { name, command }: Args) -> Result<u8> {
                 trunk_bits: trunk,
                 delay_us: delay,
                 foreign,
+                whole,
                 daemons: !bare,
                 machines: vm,
                 machine_cpu: vm_cpu,

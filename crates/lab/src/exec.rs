@@ -194,7 +194,7 @@ fn detach() -> Result<()> {
 }
 
 fn search_path(node: &NodeState) -> OsString {
-    if node.name != "n1" {
+    if !node.whole {
         return "/bin".into();
     }
     let mut path = OsString::from("/run/lab/bin");

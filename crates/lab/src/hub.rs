@@ -141,6 +141,7 @@ impl Hub {
                 init: Process::of(*init)?,
                 cgroups,
                 foreign,
+                whole: self.options.shows_machine(index),
                 console,
                 pace: self.options.pace,
             });

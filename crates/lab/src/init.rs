@@ -54,7 +54,7 @@ fn set_up(task: &Task) -> Result<()> {
     link::set_node(task.index, &task.options)?;
     let root = Root {
         node: &node,
-        home: task.index == 1,
+        whole: task.options.shows_machine(task.index),
         foreign: task.options.foreign.contains(&node),
         programs: &task.programs,
         paced: task.options.pace > 1,

@@ -26,6 +26,8 @@
 //! | `/dev` | this machine's | a minimum, see below |
 //! | tern's state | `/run/lab/state` | `/var/lib/tern` |
 //!
+//! With `--whole`, all nodes see what n1 sees, like machines with the same packages installed.
+//!
 //! `/dev` of other nodes has `null zero full random urandom tty fuse userfaultfd pts ptmx shm fd
 //! stdin stdout stderr`.
 //!

@@ -38,6 +38,9 @@ pub struct Options {
     pub delay_us: Option<u64>,
     /// Nodes that carry made-up user and library files.
     pub foreign: Vec<String>,
+    /// Whether all nodes show this machine's programs, as n1 does.
+    #[serde(default)]
+    pub whole: bool,
     /// Whether to found a cluster and start a daemon on every node.
     pub daemons: bool,
     /// Number of additional nodes, after the others, that are virtual machines.
@@ -63,6 +66,7 @@ impl Options {
             trunk_bits: None,
             delay_us: None,
             foreign: Vec::new(),
+            whole: false,
             daemons: true,
             machines: 0,
             machine_cpu: crate::machine::CPU.into(),
@@ -80,6 +84,11 @@ impl Options {
     /// Gives the number of all nodes, machines included.
     pub fn all_nodes(&self) -> u32 {
         self.nodes + self.machines
+    }
+
+    /// Tells whether the node of this number shows this machine's tree.
+    pub fn shows_machine(&self, index: u32) -> bool {
+        index == 1 || (self.whole && !self.is_machine(index))
     }
 
     /// Tells whether the node of this number is a virtual machine.
@@ -134,6 +143,9 @@ impl Options {
         }
         if self.trunk_bits.is_some() && self.machines > 0 {
             return bad("--trunk", self.machines.to_string(), "virtual machines are on one bridge: leave out --vm");
+        }
+        if self.whole && !self.foreign.is_empty() {
+            return bad("--foreign", self.foreign.join(","), "all nodes show this machine: leave out --whole");
         }
         let foreign = self.foreign.iter().find(|n| node_index(n).is_none_or(|i| i < 2 || i > self.nodes));
         match foreign {

@@ -1,5 +1,5 @@
-//! The files of a node: a tree of its own, except for n1, which sees this machine's tree with
-//! private places mounted over it.
+//! The files of a node: a tree of its own, except for n1 and nodes of a lab with `--whole`, which
+//! see this machine's tree with private places mounted over it.
 
 use std::fs;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -17,8 +17,8 @@ use crate::programs::{self, Programs};
 pub struct Root<'a> {
     /// Name of the node.
     pub node: &'a str,
-    /// Whether the node is n1, which has this machine's tree.
-    pub home: bool,
+    /// Whether the node shows this machine's tree, as n1 does.
+    pub whole: bool,
     /// Whether the node has made-up user and library files.
     pub foreign: bool,
     /// The programs on this machine.
@@ -43,15 +43,15 @@ impl<'a> Root<'a> {
     pub fn set_up(&self) -> Result<()> {
         mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)
             .context(|| "make the mounts of the node private")?;
-        match self.home {
-            true => self.set_up_home(),
+        match self.whole {
+            true => self.set_up_whole(),
             false => self.set_up_empty(),
         }
     }
 
     /// Sets up this machine's tree. Private places are mounted over it, so that nothing of it
     /// changes.
-    fn set_up_home(&self) -> Result<()> {
+    fn set_up_whole(&self) -> Result<()> {
         // By descriptor, because the binary may lie below a directory that is about to be covered.
         let held = self.held()?;
         for (path, mode) in

@@ -46,6 +46,8 @@ pub struct NodeState {
     pub cgroups: Vec<PathBuf>,
     /// Whether the node has made-up user and library files.
     pub foreign: bool,
+    /// Whether the node shows this machine's tree.
+    pub whole: bool,
     /// The file to which a virtual machine's console writes; `None` for other nodes.
     pub console: Option<PathBuf>,
     /// Factor by which the policy of the node's daemon runs faster.
@@ -66,7 +68,7 @@ impl NodeState {
 
     /// Gives the directory of tern's identity on this node.
     pub fn state_dir(&self) -> &'static str {
-        if self.name == "n1" { "/run/lab/state" } else { MACHINE_STATE_DIR }
+        if self.whole { "/run/lab/state" } else { MACHINE_STATE_DIR }
     }
 }
 
