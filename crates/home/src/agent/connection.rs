@@ -1,7 +1,6 @@
 //! A room from the connection of its warden until it is served.
 
-use crate::agent::StewardError;
-use crate::agent::frames;
+use crate::agent::{StewardError, frames};
 use crate::proxy::clocks::{clocks, told_clocks};
 use crate::proxy::files::{Hosted, ToTheRoom};
 use crate::proxy::mounts;

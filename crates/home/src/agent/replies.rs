@@ -1,11 +1,10 @@
 //! What deputies' replies lead to: results for the room, new threads and children, changed rights.
 
 use crate::agent::event_loop::EventLoop;
-use crate::deputy::channel;
 use crate::deputy::job::{Job, Purpose};
 use crate::deputy::proof::ProofError;
 use crate::deputy::record::Deputy;
-use crate::deputy::rights;
+use crate::deputy::{channel, rights};
 use crate::proxy::calls;
 use crate::room::poller::Source;
 use os::pidfd::PidFd;

@@ -1,7 +1,6 @@
 //! From the command line to a steward that serves, and to its end.
 
-use crate::agent::StewardError;
-use crate::agent::{control, event_loop, watchdog_keeper};
+use crate::agent::{StewardError, control, event_loop, watchdog_keeper};
 use crate::deputy::watchdog::Watchdog;
 use crate::room::args::StewardArgs;
 use crate::room::poller::Poller;

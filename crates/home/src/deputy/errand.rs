@@ -1,6 +1,6 @@
 //! What a process had to do at home, in words, and what would have kept it away.
 
-use crate::proxy::mounts::SHARED_MEMORY;
+use room_protocol::SHARED_MEMORY;
 use room_protocol::message::Errand;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

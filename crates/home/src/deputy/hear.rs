@@ -1,7 +1,6 @@
 //! What deputies say, taken from their channels.
 
-use crate::deputy::channel;
-use crate::deputy::channel::DeputyMessage;
+use crate::deputy::channel::{self, DeputyMessage};
 use crate::deputy::proof::ProofError;
 use std::os::fd::OwnedFd;
 

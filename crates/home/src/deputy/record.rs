@@ -3,8 +3,7 @@
 
 use crate::deputy::channel;
 use crate::deputy::homecoming::{Announcement, HomecomingPolicy};
-use crate::deputy::job::Job;
-use crate::deputy::job::Purpose;
+use crate::deputy::job::{Job, Purpose};
 use crate::deputy::proof::DeputyProof;
 use crate::deputy::thread::Thread;
 use os::pidfd::PidFd;

@@ -1,8 +1,7 @@
 //! What a process of this machine is, without its pages: as it would be sent; or why it would not
 //! be.
 
-use crate::describe::room_names;
-use crate::describe::room_names::RoomNames;
+use crate::describe::room_names::{self, RoomNames};
 use crate::describe::snapshot::ProcessSnapshot;
 use checkpoint::BodyError;
 use image::Image;

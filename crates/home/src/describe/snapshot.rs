@@ -1,14 +1,10 @@
 //! What a process of this home holds, as a room can give it: memory areas and descriptors by file,
 //! or by stand-in. Done before it is stopped, and again then.
 
-use crate::describe::barred;
-use crate::describe::descriptor_kind::LISTED_MAX;
-use crate::describe::descriptor_kind::{Kind, is_file, kind, of_one_file};
-use crate::describe::others;
-use crate::describe::others::{Company, Others};
+use crate::describe::descriptor_kind::{Kind, LISTED_MAX, is_file, kind, of_one_file};
+use crate::describe::others::{self, Company, Others};
 use crate::describe::room_names::RoomNames;
-use crate::describe::tasks;
-use crate::describe::{confinement, place};
+use crate::describe::{barred, confinement, place, tasks};
 use crate::proxy::mounts;
 use checkpoint::{BodyError, Files, Gathered, Memory, OpenFiles};
 use control_protocol::moves::Parts;

@@ -3,9 +3,8 @@
 
 use crate::migration::error::MoveError;
 use crate::migration::session::MigrationSession;
-use crate::migration::sharing::make_two;
 use crate::room::state::Room;
-use checkpoint::BodyError;
+use checkpoint::{BodyError, Inside};
 use os::pairs;
 use os::pidfd::PidFd;
 use room_protocol::message::{CommonPair, PairEnd};
@@ -55,4 +54,28 @@ fn fill(end: BorrowedFd<'_>, other: BorrowedFd<'_>, told: &PairEnd) -> Result<()
         pairs::deliver(end, &[vec![0]])?;
     }
     Ok(pairs::set_options(end, &told.options)?)
+}
+
+/// Has the deputy make two descriptors by a call that puts their numbers where it is told. Only
+/// this process keeps them.
+pub fn make_two(
+    inside: &mut Inside,
+    pidfd: &PidFd,
+    doing: &'static str,
+    call: impl FnOnce(u64) -> (i64, [u64; 6]),
+) -> Result<[OwnedFd; 2], BodyError> {
+    let mut batch = inside.batch();
+    let at = batch.space(8);
+    let (nr, args) = call(at);
+    batch.must(doing, nr, args);
+    inside.run(&batch)?;
+    let both = inside.memory().word(at)?;
+    let numbers = [both as i32, (both >> 32) as i32];
+    let ends = pidfd.get_fd(numbers[0]).and_then(|first| Ok([first, pidfd.get_fd(numbers[1])?]));
+    let mut batch = inside.batch();
+    for fd in numbers {
+        batch.may(libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0]);
+    }
+    inside.run(&batch)?;
+    Ok(ends?)
 }

@@ -260,6 +260,11 @@ impl MigrationSession {
         }
     }
 
+    /// Whether the body of process `pid` runs in this room.
+    pub fn is_away(&self, pid: i32) -> bool {
+        self.room.table().deputies.get(&pid).is_some_and(|d| d.phase == Phase::Away)
+    }
+
     /// The room is there, as far as is known here.
     pub fn has_room(&self) -> Result<(), MoveError> {
         match self.room.sessions.lock().contains_key(&self.pid) {

@@ -2,11 +2,10 @@
 //! deputy's, and the others' deputies get them too. In the room all who have them stand still
 //! meanwhile.
 
-use crate::deputy::record::Phase;
 use crate::migration::error::MoveError;
-use crate::migration::pairs::Pair;
+use crate::migration::pairs::{Pair, make_two};
 use crate::migration::session::MigrationSession;
-use crate::restore::deputy_restore::is_same;
+use crate::restore::kept_files::is_same;
 use crate::restore::locks::open_with_lock;
 use crate::restore::reopen;
 use crate::room::orders::CommonFiles;
@@ -117,11 +116,6 @@ impl MigrationSession {
             None => Ok(()),
         }
     }
-
-    /// The process is in this room.
-    pub fn is_away(&self, pid: i32) -> bool {
-        self.room.table().deputies.get(&pid).is_some_and(|d| d.phase == Phase::Away)
-    }
 }
 
 /// The files, as the deputy of the process that leaves opens them.
@@ -219,30 +213,6 @@ fn open_named(
     });
     inside.call(libc::SYS_close, [number as u64, 0, 0, 0, 0, 0])?;
     found
-}
-
-/// Has the deputy make two descriptors by a call that puts their numbers where it is told. Only
-/// this process keeps them.
-pub fn make_two(
-    inside: &mut Inside,
-    pidfd: &PidFd,
-    doing: &'static str,
-    call: impl FnOnce(u64) -> (i64, [u64; 6]),
-) -> Result<[OwnedFd; 2], BodyError> {
-    let mut batch = inside.batch();
-    let at = batch.space(8);
-    let (nr, args) = call(at);
-    batch.must(doing, nr, args);
-    inside.run(&batch)?;
-    let both = inside.memory().word(at)?;
-    let numbers = [both as i32, (both >> 32) as i32];
-    let ends = pidfd.get_fd(numbers[0]).and_then(|first| Ok([first, pidfd.get_fd(numbers[1])?]));
-    let mut batch = inside.batch();
-    for fd in numbers {
-        batch.may(libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0]);
-    }
-    inside.run(&batch)?;
-    Ok(ends?)
 }
 
 /// A pipe that holds the same, its ends to read and to write.

@@ -1,9 +1,8 @@
 //! Calls of bodies, which their deputies make.
 
-use crate::deputy::channel;
 use crate::deputy::job::{Job, Purpose};
-use crate::deputy::rights;
 use crate::deputy::table::DeputyTable;
+use crate::deputy::{channel, rights};
 use crate::proxy::mounts::SHARED_MEMORY;
 use crate::proxy::standins;
 use crate::room::state::Room;

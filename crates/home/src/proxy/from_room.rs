@@ -1,11 +1,10 @@
 //! What the room says, and what follows from it. This runs in threads that serve files with
 //! borrowed rights: nothing here needs privilege.
 
-use crate::deputy::channel;
 use crate::deputy::job::{Job, Purpose};
 use crate::deputy::record::Phase;
-use crate::deputy::rights;
 use crate::deputy::thread::is_job_stop;
+use crate::deputy::{channel, rights};
 use crate::proxy::clocks::told_clocks;
 use crate::proxy::mounts::SHARED_MEMORY;
 use crate::proxy::{calls, exits, standins};

@@ -6,23 +6,20 @@
 use crate::restore::edges::Edges;
 use crate::restore::error::RestoreError;
 use crate::restore::locks::Locks;
-use crate::restore::reopen;
+use crate::restore::{kept_files, reopen, signals};
 use crate::room::state::Room;
-use checkpoint::{Batch, BodyError, Collected, Dense, Given, Inside};
-use image::{Image, Opened};
+use checkpoint::{BodyError, Collected, Dense, Given, Inside};
+use image::Image;
 use migration_plan::{Range, Ranges};
 use os::areas::Area;
 use os::pidfd::PidFd;
 use os::process::{DescriptorLimits, MoreDescriptors};
 use os::ptrace::Stopped;
-use os::signal_descriptor;
 use os::userfault::Userfault;
-use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 
 /// Above the standard ones.
 const LOWEST_FD: i32 = 3;
@@ -37,35 +34,35 @@ pub struct DeputyMemory {
 
 /// A deputy that is being filled.
 pub struct DeputyRestore {
-    image: Image,
-    deputy: Collected,
-    given: Given,
+    pub(super) image: Image,
+    pub(super) deputy: Collected,
+    pub(super) given: Given,
     /// Memory of the deputy's own, which goes last.
-    own: Vec<Own>,
+    pub(super) own: Vec<Own>,
     /// Memory of the program's that was laid out in it before, with pages.
-    ahead: Vec<image::Area>,
+    pub(super) ahead: Vec<image::Area>,
     /// Files, by their places, that the deputy has had open all the time: under these numbers.
-    kept: BTreeMap<u32, i32>,
+    pub(super) kept: BTreeMap<u32, i32>,
     /// Where it has the working directory open, if it is in another one.
-    cwd: Option<i32>,
+    pub(super) cwd: Option<i32>,
     /// Pages that follow when it runs.
-    later: Ranges,
-    dense: Dense,
+    pub(super) later: Ranges,
+    pub(super) dense: Dense,
     /// What will be at these numbers, and where it is now.
-    copies: Vec<(i32, i32)>,
+    pub(super) copies: Vec<(i32, i32)>,
     /// That the process took while it was away.
-    locks: Locks,
+    pub(super) locks: Locks,
     /// What happens to what it watches.
-    edges: Edges,
+    pub(super) edges: Edges,
     /// Its files are open beside the deputy's, until all are at their numbers.
-    more: Option<MoreDescriptors>,
+    pub(super) more: Option<MoreDescriptors>,
     /// Its limit of descriptors, soft and hard, if it has raised that itself.
-    before: Option<DescriptorLimits>,
+    pub(super) before: Option<DescriptorLimits>,
 }
 
 /// An area of the deputy's.
 #[derive(Clone, Copy)]
-struct Own {
+pub(super) struct Own {
     start: u64,
     bytes: u64,
     /// Where it was, if it had to make place.
@@ -84,21 +81,13 @@ fn ranges(own: &[Own]) -> Vec<(u64, u64)> {
     all
 }
 
-/// What a signal carries that came to the deputy, whose descriptors have numbers of their own.
-fn understood(image: &Image, info: signal_descriptor::Info) -> signal_descriptor::Info {
-    let Some(at_home) = signal_descriptor::descriptor(&info) else { return info };
-    let all = image.descriptors.iter().filter(|d| matches!(d.opened, Opened::Home(home) if home == at_home));
-    let own = all.map(|d| d.fd).min_by_key(|fd| (*fd != at_home, *fd));
-    own.map_or(info, |fd| signal_descriptor::with_descriptor(info, fd))
-}
-
 impl DeputyRestore {
     /// Of a deputy that is stopped, and was collected; nothing is done to it yet.
     pub fn new(image: Image, deputy: Collected, memory: DeputyMemory, locks: Locks, edges: Edges) -> DeputyRestore {
         let DeputyMemory { own, ahead } = memory;
         let own = own.iter().map(|a| Own { start: a.start, bytes: a.end - a.start, before: None }).collect();
         let (given, later, copies) = (Given::default(), Ranges::default(), Vec::new());
-        let kept = kept(&image, &locks);
+        let kept = kept_files::kept(&image, &locks);
         DeputyRestore {
             image,
             deputy,
@@ -122,7 +111,8 @@ impl DeputyRestore {
         &self.image
     }
 
-    fn first(&mut self) -> Result<&mut Inside, BodyError> {
+    /// The first thread of the deputy, by which calls are made in it.
+    pub(super) fn first(&mut self) -> Result<&mut Inside, BodyError> {
         self.deputy.first().ok_or(BodyError::Gone)
     }
 
@@ -131,7 +121,7 @@ impl DeputyRestore {
     pub fn prepare(&mut self, room: &Room, pid: i32, theirs: &[Option<&OwnedFd>]) -> Result<(), BodyError> {
         os::fault::at("fill")?;
         self.allow_more_descriptors(pid)?;
-        keeps_its_locks(room, pid, &self.image)?;
+        kept_files::keeps_its_locks(room, pid, &self.image)?;
         self.suits_the_processor()?;
         checkpoint::check_guards(&self.image)?;
         let DeputyRestore { image, deputy, given, locks, kept, .. } = self;
@@ -161,41 +151,6 @@ impl DeputyRestore {
         let taken = taken.chain(image.areas.iter().map(|a| (a.start, a.end))).collect();
         given.windows = checkpoint::make_memories(inside, image, given, taken, LOWEST_FD, &theirs)?;
         Ok(())
-    }
-
-    /// As many as all that is open twice takes.
-    fn allow_more_descriptors(&mut self, pid: i32) -> Result<(), BodyError> {
-        const SPARE: usize = 64;
-        let needed = 2 * self.image.descriptors.len() + os::process::descriptors(pid)?.len() + SPARE;
-        let limits = os::process::limits(pid)?;
-        let Some((soft, hard)) = limits.get(libc::RLIMIT_NOFILE as usize).copied() else { return Ok(()) };
-        if soft >= needed as u64 {
-            return Ok(());
-        }
-        self.more = MoreDescriptors::give(pid);
-        if self.more.is_none() && soft < hard {
-            // Of another user's process only some superusers may set it; itself it may, as far as
-            // the hard limit goes.
-            self.limit_descriptors(DescriptorLimits { soft: hard, hard })?;
-            self.before = Some(DescriptorLimits { soft, hard });
-        }
-        Ok(())
-    }
-
-    fn limit_descriptors(&mut self, limits: DescriptorLimits) -> Result<(), BodyError> {
-        let inside = self.first()?;
-        let mut batch = inside.batch();
-        let limit = batch.put(&[limits.soft.to_le_bytes(), limits.hard.to_le_bytes()].concat());
-        let which = u64::from(libc::RLIMIT_NOFILE);
-        batch.must("limiting descriptors", libc::SYS_prlimit64, [0, which, limit, 0, 0, 0]);
-        inside.run(&batch)?;
-        Ok(())
-    }
-
-    /// Sets the limit back.
-    fn allow_as_before(&mut self) -> Result<(), BodyError> {
-        self.more = None;
-        self.before.take().map_or(Ok(()), |before| self.limit_descriptors(before))
     }
 
     /// A program may use what only the processor has on which it was started.
@@ -348,91 +303,6 @@ impl DeputyRestore {
         self.deputy.give_back()?.into_iter().try_for_each(|t| Ok(t.detach(0)?))
     }
 
-    /// Holds what every descriptor will be, at numbers that nobody wants, and no higher than need
-    /// be. What the deputy has open already is used.
-    pub fn take_descriptors(&mut self, pid: i32) -> Result<(), BodyError> {
-        os::fault::at("take descriptors")?;
-        let DeputyRestore { image, deputy, given, .. } = self;
-        checkpoint::settle_memories(deputy.first().ok_or(BodyError::Gone)?, image, &given.windows)?;
-        let given = self.given.clone();
-        let present: BTreeSet<i32> = os::process::descriptors(pid)?.into_iter().collect();
-        let mut shown: BTreeMap<u32, i32> = BTreeMap::new();
-        let mut moved: Vec<(i32, i32)> = Vec::new();
-        for descriptor in &self.image.descriptors {
-            let fd = descriptor.fd;
-            let source = match descriptor.opened {
-                Opened::Home(home) if present.contains(&home) => home,
-                Opened::Home(home) => return Err(BodyError::Stays(format!("descriptor {home} is not open at home"))),
-                Opened::Made(object) => given.object(object),
-                // The deputy still has what the program took along: the same open file, with its
-                // locks.
-                Opened::File { file, .. } => *shown.entry(file).or_insert_with(|| {
-                    let opened = given.file(file);
-                    let is_anew = !self.kept.contains_key(&file) && !self.locks.is_open(file);
-                    if is_anew && is_same(pid, fd, opened) { fd } else { opened }
-                }),
-            };
-            // Those that are not at their number already.
-            if source != fd {
-                moved.push((fd, source));
-            }
-        }
-        let wanted = self.image.descriptors.iter().map(|d| d.fd);
-        let aside = checkpoint::free_numbers(present.iter().copied().chain(wanted), self.image.descriptors.len());
-        let inside = self.first()?;
-        let mut batch = inside.batch();
-        for (_, from) in &moved {
-            let args = [*from as u64, libc::F_DUPFD_CLOEXEC as u64, aside as u64, 0, 0, 0];
-            batch.must("duplicating a descriptor", libc::SYS_fcntl, args);
-        }
-        let copies = inside.run(&batch)?;
-        self.copies = moved.into_iter().map(|(fd, _)| fd).zip(copies.into_iter().map(|copy| copy as i32)).collect();
-        Ok(())
-    }
-
-    /// Every descriptor at its number; all else of the deputy is closed.
-    fn place_descriptors(&mut self, room: &Room, pid: i32) -> Result<(), BodyError> {
-        let wanted: BTreeMap<i32, (Opened, bool)> =
-            self.image.descriptors.iter().map(|d| (d.fd, (d.opened, d.close_on_exec))).collect();
-        let last = os::process::descriptors(pid)?.into_iter().max().unwrap_or(0);
-        let copies = std::mem::take(&mut self.copies);
-        let inside = self.first()?;
-        let mut batch = inside.batch();
-        for (fd, copy) in copies {
-            let args = [copy as u64, fd as u64, libc::O_CLOEXEC as u64, 0, 0, 0];
-            batch.must("placing a descriptor", libc::SYS_dup3, args);
-            // Signals name the number by which they were asked for (F_SETSIG in fcntl(2)), which
-            // was the deputy's.
-            let flags = os::process::fd_info(pid, copy)?.flags;
-            for flags in [flags & !libc::O_ASYNC, flags].into_iter().filter(|_| flags & libc::O_ASYNC != 0) {
-                batch.may(libc::SYS_fcntl, [fd as u64, libc::F_SETFL as u64, flags as u64, 0, 0, 0]);
-            }
-        }
-        let mut from = 0;
-        for fd in wanted.keys().copied().chain([last + 1]) {
-            if from < fd {
-                batch.must(
-                    "closing what is the deputy's",
-                    libc::SYS_close_range,
-                    [from as u64, fd as u64 - 1, 0, 0, 0, 0],
-                );
-            }
-            from = fd + 1;
-        }
-        for (fd, (opened, close_on_exec)) in &wanted {
-            let flags = if *close_on_exec { libc::FD_CLOEXEC as u64 } else { 0 };
-            batch.must("placing a descriptor", libc::SYS_fcntl, [*fd as u64, libc::F_SETFD as u64, flags, 0, 0, 0]);
-            if let Opened::File { offset, .. } = opened {
-                batch.may(libc::SYS_lseek, [*fd as u64, *offset, libc::SEEK_SET as u64, 0, 0, 0]);
-            }
-        }
-        inside.run(&batch)?;
-        let DeputyRestore { image, deputy, edges, .. } = self;
-        let inside = deputy.first().ok_or(BodyError::Gone)?;
-        let quiet = checkpoint::watch_again(inside, image)?;
-        checkpoint::watch_anew(inside, &edges.missed(room, image, quiet))
-    }
-
     /// The rest: it is the program again, and is to be let go.
     pub fn finish(
         mut self,
@@ -452,8 +322,8 @@ impl DeputyRestore {
         // and it means the same.
         let keeps = self.deputy.process.dumpable == 2 && image.process.dumpable != 1;
         let inside = self.first()?;
-        let lost = will_be_dropped(inside, &image)?;
-        let signals: Vec<_> = signals.iter().map(|(tid, info)| (*tid, understood(&image, *info))).collect();
+        let lost = signals::will_be_dropped(inside, &image)?;
+        let signals: Vec<_> = signals.iter().map(|(tid, info)| (*tid, signals::understood(&image, *info))).collect();
         checkpoint::set_keys(inside, &image)?;
         let mut batch = inside.batch();
         checkpoint::set_process(&mut batch, &image, &given, true);
@@ -479,7 +349,7 @@ impl DeputyRestore {
                 for own in own.iter().filter(|_| first) {
                     batch.must("unmapping the deputy's memory", libc::SYS_munmap, [own.start, own.bytes, 0, 0, 0, 0]);
                 }
-                drop_cancellations(inside, batch)?;
+                signals::drop_cancellations(inside, batch)?;
                 checkpoint::requeue_own(inside, &image, thread, &signals)?;
                 let for_all = signals.iter().chain(&lost).filter(|(tid, _)| tid.is_none() && first);
                 let for_all: Vec<_> = for_all.map(|(_, info)| *info).collect();
@@ -490,111 +360,10 @@ impl DeputyRestore {
     }
 }
 
-/// A process loses its record locks of a file when it closes any descriptor of it
-/// (fcntl_locking(2)): so none of what is opened now, and closed when it has been mapped or placed,
-/// may be a file that the deputy has locked.
-fn keeps_its_locks(room: &Room, pid: i32, image: &Image) -> Result<(), BodyError> {
-    let files: Vec<i32> = match room.table().deputies.get(&pid) {
-        Some(deputy) => deputy.standins.iter().filter(|(s, _)| s.is_file()).flat_map(|(_, fds)| fds.clone()).collect(),
-        None => Vec::new(),
-    };
-    for fd in files {
-        let info = os::process::fd_info(pid, fd)?;
-        let own = format!("/proc/self/fd/{fd}").into_bytes();
-        let again = |file: &&image::File| file.path == own || (file.inode == info.inode && !file.removed);
-        if info.locked && image.files.iter().any(|file| again(&file)) {
-            let name = os::process::link(pid, &format!("fd/{fd}"))?;
-            let why = format!("it holds a lock on {} and has it mapped, or opened again", name.display());
-            return Err(BodyError::Stays(why));
-        }
-    }
-    Ok(())
-}
-
-/// Makes these calls, and takes what interrupts a deputy's call, and came when it had ended
-/// already: the deputy knows better, the program would die of it.
-fn drop_cancellations(inside: &mut Inside, before: Batch) -> Result<(), BodyError> {
-    const AT_ONCE: usize = 8;
-    let mut batch = before;
-    loop {
-        let signals = batch.put(&(1u64 << (abi::CANCEL_SIGNAL - 1)).to_le_bytes());
-        let at_once = batch.put(&[0; 16]);
-        for _ in 0..AT_ONCE {
-            batch.may(libc::SYS_rt_sigtimedwait, [signals, 0, at_once, 8, 0, 0]);
-        }
-        if inside.run(&batch)?.iter().rev().take(AT_ONCE).any(|taken| *taken < 0) {
-            return Ok(());
-        }
-        batch = inside.batch();
-    }
-}
-
-/// For which thread, if it is for one, and what it carries.
-type Signal = (Option<i32>, [u8; 128]);
-
-/// Signals that have come since the deputy was stopped, and that the kernel drops when their action
-/// is set to what ignores them, though the program blocks them and may take them yet (do_sigaction
-/// in kernel/signal.c).
-fn will_be_dropped(inside: &Inside, image: &Image) -> Result<Vec<Signal>, BodyError> {
-    const WAITING_MAX: usize = 4096;
-    const IGNORED_BY_DEFAULT: [i32; 4] = [libc::SIGCHLD, libc::SIGCONT, libc::SIGURG, libc::SIGWINCH];
-    let ignores = |info: &[u8; 128]| {
-        let signal = i32::from(info[0]);
-        match image.process.actions.get(signal as usize - 1).map(|action| action[0]) {
-            Some(handler) if handler == libc::SIG_DFL as u64 => IGNORED_BY_DEFAULT.contains(&signal),
-            handler => handler == Some(libc::SIG_IGN as u64),
-        }
-    };
-    let blocked = |info: &[u8; 128]| image.threads.iter().all(|t| t.mask >> (info[0] - 1) & 1 == 1);
-    let waiting = inside.pending(true, WAITING_MAX)?.into_iter().filter(|info| (1..=64).contains(&info[0]));
-    Ok(waiting.filter(|info| ignores(info) && blocked(info)).map(|info| (None, info)).collect())
-}
-
 fn remap(inside: &mut Inside, start: u64, bytes: u64, to: u64) -> Result<(), BodyError> {
     let mut batch = inside.batch();
     let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as u64;
     batch.must("making place for the program's memory", libc::SYS_mremap, [start, bytes, bytes, flags, to, 0]);
     inside.run(&batch)?;
     Ok(())
-}
-
-/// Files of the image, by their places, that its deputy has open already, in the same way, under
-/// the number that the first of their descriptors has.
-fn kept(image: &Image, locks: &Locks) -> BTreeMap<u32, i32> {
-    let mut first = BTreeMap::new();
-    for descriptor in &image.descriptors {
-        if let Opened::File { file, .. } = descriptor.opened {
-            first.entry(file).or_insert(descriptor.fd);
-        }
-    }
-    first.retain(|place, fd| {
-        let file = image.files.get(*place as usize).filter(|file| !file.removed && !locks.is_open(*place));
-        file.is_some_and(|file| has_open(image.process.pid, *fd, file))
-    });
-    first
-}
-
-/// The process has this file open, by what its name leads to, under this number.
-fn has_open(pid: i32, fd: i32, file: &image::File) -> bool {
-    let path = Path::new(OsStr::from_bytes(&file.path));
-    // What is below it says what who looks is shown; what only names a file may name a link.
-    if path.starts_with("/proc") || file.flags & libc::O_PATH != 0 {
-        return false;
-    }
-    let which = |path: &Path| std::fs::metadata(path).ok().map(|m| (m.dev(), m.ino()));
-    // Devices that are there everywhere have other numbers there.
-    let named = which(path).filter(|(_, inode)| file.inode == 0 || *inode == file.inode);
-    named.is_some_and(|named| which(Path::new(&format!("/proc/{pid}/fd/{fd}"))) == Some(named))
-        && os::process::fd_info(pid, fd).is_ok_and(|info| checkpoint::is_open_so(&info, file.flags))
-}
-
-/// Two descriptors of the process are open on the same file in the same way.
-pub fn is_same(pid: i32, a: i32, b: i32) -> bool {
-    let file = |fd: i32| {
-        let metadata = std::fs::metadata(format!("/proc/{pid}/fd/{fd}")).ok()?;
-        // How it was made, not how it is open: without a name.
-        let flags = os::process::fd_info(pid, fd).ok()?.flags & !libc::O_CLOEXEC & !libc::O_TMPFILE;
-        Some((metadata.dev(), metadata.ino(), flags))
-    };
-    file(a).is_some_and(|found| file(b) == Some(found))
 }

@@ -1,8 +1,7 @@
 //! Opens a process' files in its stopped deputy, also those that have no name at home any more.
 
 use crate::proxy::files;
-use crate::restore::reopened;
-use crate::restore::reopened::Opening;
+use crate::restore::reopened::{self, Opening};
 use crate::restore::written;
 use crate::room::state::Room;
 use checkpoint::{BodyError, Inside};

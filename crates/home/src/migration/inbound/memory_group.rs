@@ -5,8 +5,7 @@
 
 use crate::deputy::record::Phase;
 use crate::migration::error::MoveError;
-use crate::migration::inbound::arrival::Finished;
-use crate::migration::inbound::arrival::Rest;
+use crate::migration::inbound::arrival::{Finished, Rest};
 use crate::migration::inbound::known_memories::KnownMemories;
 use crate::migration::inbound::receive::Received;
 use crate::migration::session::MigrationSession;

@@ -1,11 +1,9 @@
 //! The commit point of a way out: the original becomes the deputy, and the body runs in the room.
 
-use crate::deputy::channel;
-use crate::deputy::implant;
 use crate::deputy::job::{Job, Purpose};
 use crate::deputy::proof::DeputyProof;
 use crate::deputy::record::{Deputy, Phase};
-use crate::deputy::rights;
+use crate::deputy::{channel, implant, rights};
 use crate::describe::place;
 use crate::describe::snapshot::ProcessSnapshot;
 use crate::migration::error::MoveError;

@@ -5,16 +5,13 @@
 
 use crate::deputy::record::{Deputy, Phase};
 use crate::migration::error::MoveError;
-use crate::migration::peer::steward_link::StewardLink;
-use crate::migration::peer::steward_link::check_refused;
-use crate::migration::session::MigrationSession;
-use crate::migration::session::must_be_away;
+use crate::migration::peer::steward_link::{StewardLink, check_refused};
+use crate::migration::session::{MigrationSession, must_be_away};
 use crate::restore::edges;
 use crate::restore::written::Written;
 use crate::room::event::RoomEvent;
 use crate::room::orders::Order;
-use crate::room::peer::PeerRoom;
-use crate::room::peer::{Handover, StewardMessage};
+use crate::room::peer::{Handover, PeerRoom, StewardMessage};
 use crate::room::progress::MoveProgress;
 use crate::room::state::Room;
 use checkpoint::{BodyError, Course};

@@ -1,16 +1,14 @@
 //! A process comes to this room from another one of this home: the steward of that one drives
-//! ([`crate::migration::session::pass`]), and gives the deputy when the body stands here.
+//! ([`crate::migration::peer::hand_over`]), and gives the deputy when the body stands here.
 
-use crate::deputy::channel;
 use crate::deputy::job::{Job, Purpose};
 use crate::deputy::proof::DeputyProof;
 use crate::deputy::record::{Deputy, Phase};
-use crate::deputy::rights;
+use crate::deputy::{channel, rights};
 use crate::describe::place;
 use crate::migration::error::MoveError;
 use crate::migration::peer::steward_link::StewardLink;
-use crate::migration::session::CALLED_OFF;
-use crate::migration::session::MigrationSession;
+use crate::migration::session::{CALLED_OFF, MigrationSession};
 use crate::room::event::RoomEvent;
 use crate::room::peer::{Given, Handover, StewardMessage};
 use crate::room::state::Room;

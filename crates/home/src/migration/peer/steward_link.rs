@@ -3,9 +3,7 @@
 
 use crate::migration::error::MoveError;
 use crate::room::event::RoomEvent;
-use crate::room::peer::Given;
-use crate::room::peer::Handover;
-use crate::room::peer::StewardMessage;
+use crate::room::peer::{Given, Handover, StewardMessage};
 use crate::room::state::Room;
 use os::pidfd::PidFd;
 use os::socket;
