@@ -1,6 +1,6 @@
 //! The end of a stream at home: the true socket, which the process' deputy has too.
 
-use crate::{CHUNK_BYTES, End, Frame, OutOfOrder, Receiving, Sending, StreamError};
+use crate::{CHUNK_BYTES, End, Frame, OutOfOrder, Receiving, Sending, StreamError, Turn};
 use os::fds;
 use rustix::io::{Errno, IoSliceMut};
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendFlags};
@@ -95,19 +95,20 @@ impl HomeEnd {
     }
 
     /// Sends the room what it has not been sent yet. Bytes stay in the socket.
-    fn pass_in(&mut self, send: &mut dyn FnMut(Frame<'_>)) -> Result<(), StreamError> {
+    fn pass_in(&mut self, turn: &mut Turn<'_>) -> Result<(), StreamError> {
         loop {
-            if self.has_ended || self.is_faulty || self.sending.credit() == 0 {
+            let credit = self.sending.credit().min(turn.credit);
+            if self.has_ended || self.is_faulty || credit == 0 {
                 return Ok(());
             }
             let ready = fds::ready(self.socket.as_fd());
             // Receiving would take the error away.
             if ready & libc::POLLERR as u16 != 0 {
-                self.fail(send);
+                self.fail(turn);
                 return Ok(());
             }
             let sent = self.sending.under_way() as usize;
-            let wanted = self.sending.credit().min(CHUNK_BYTES);
+            let wanted = credit.min(CHUNK_BYTES);
             let found = match self.peek(sent + wanted)? {
                 Some(found) => found,
                 None => return Ok(()),
@@ -115,10 +116,11 @@ impl HomeEnd {
             if found > sent {
                 let bytes = &self.buffer[sent..found];
                 let offset = self.sending.send(bytes.len());
-                send(Frame::Data { offset, bytes });
+                turn.credit -= bytes.len();
+                (turn.send)(Frame::Data { offset, bytes });
             } else if found == sent && ready & (libc::POLLRDHUP | libc::POLLHUP) as u16 != 0 {
                 self.has_ended = true;
-                send(Frame::End(self.sending.offset()));
+                (turn.send)(Frame::End(self.sending.offset()));
             }
             if found < sent + wanted {
                 return Ok(());
@@ -126,9 +128,9 @@ impl HomeEnd {
         }
     }
 
-    fn fail(&mut self, send: &mut dyn FnMut(Frame<'_>)) {
+    fn fail(&mut self, turn: &mut Turn<'_>) {
         self.is_faulty = true;
-        send(Frame::Fault);
+        (turn.send)(Frame::Fault);
     }
 
     /// Looks at the first bytes of the socket. `None`: there are none, or the socket has an error.
@@ -154,15 +156,23 @@ impl HomeEnd {
         Ok(())
     }
 
-    fn accept(&mut self, bytes: &[u8], accepted: Result<(), OutOfOrder>) -> Result<(), StreamError> {
+    fn accept(
+        &mut self,
+        bytes: &[u8],
+        accepted: Result<(), OutOfOrder>,
+        turn: &mut Turn<'_>,
+    ) -> Result<(), StreamError> {
         accepted?;
         self.queue.extend(bytes);
-        self.pass_out()
+        if self.pass_out().is_err() && !self.is_faulty {
+            self.fail(turn);
+        }
+        Ok(())
     }
 
-    fn tell(&mut self, now: Duration, send: &mut dyn FnMut(Frame<'_>)) {
-        self.receiving.take(self.written, now);
-        self.receiving.tell(now).into_iter().for_each(|upto| send(Frame::Taken(upto)));
+    fn tell(&mut self, turn: &mut Turn<'_>) {
+        self.receiving.take(self.written, turn.now);
+        self.receiving.tell(turn.now).into_iter().for_each(|upto| (turn.send)(Frame::Taken(upto)));
     }
 }
 
@@ -171,32 +181,32 @@ impl End for HomeEnd {
         self.socket.as_fd()
     }
 
-    fn advance(&mut self, now: Duration, send: &mut dyn FnMut(Frame<'_>)) -> Result<(), StreamError> {
+    fn advance(&mut self, turn: &mut Turn<'_>) -> Result<(), StreamError> {
         if self.pass_out().is_err() && !self.is_faulty {
-            self.fail(send);
+            self.fail(turn);
         }
-        self.receiving.take(self.written, now);
-        self.pass_in(send)?;
-        self.tell(now, send);
+        self.pass_in(turn)?;
+        self.tell(turn);
         Ok(())
     }
 
-    fn obey(&mut self, frame: Frame<'_>, now: Duration, send: &mut dyn FnMut(Frame<'_>)) -> Result<(), StreamError> {
+    fn obey(&mut self, frame: Frame<'_>, turn: &mut Turn<'_>) -> Result<(), StreamError> {
         match frame {
             Frame::Data { offset, bytes } => {
                 let accepted = self.receiving.receive(offset, bytes.len());
-                self.accept(bytes, accepted)?;
-                self.tell(now, send);
+                self.accept(bytes, accepted, turn)?;
+                self.tell(turn);
                 Ok(())
             }
             Frame::Last { offset, bytes } => {
                 let accepted = self.receiving.receive_last(offset, bytes.len(), LAST_BYTES_MAX);
-                self.accept(bytes, accepted)
+                self.accept(bytes, accepted, turn)
             }
             Frame::Taken(upto) => {
                 let news = self.sending.taken(upto)?;
+                turn.credit += news as usize;
                 self.discard(news)?;
-                self.pass_in(send)
+                self.pass_in(turn)
             }
             Frame::End(offset) => Ok(self.receiving.end(offset)?),
             Frame::Fault => Ok(()),
@@ -207,7 +217,11 @@ impl End for HomeEnd {
         self.receiving.due()
     }
 
-    fn is_over(&self) -> bool {
-        false
+    fn under_way(&self) -> u64 {
+        self.sending.under_way()
+    }
+
+    fn credit(&self) -> usize {
+        if self.has_ended || self.is_faulty { 0 } else { self.sending.credit() }
     }
 }

@@ -22,7 +22,9 @@
 //! ```
 //!
 //! - **Credit.** Each direction has at most a window of bytes under way ([`Sending`]). A slow
-//!   reader therefore stops its writer, as it does where there is only one kernel.
+//!   reader therefore stops its writer, as it does where there is only one kernel. All streams of a
+//!   room together have at most [`UNDER_WAY_BYTES_MAX`] under way, so they never fill the room's
+//!   link.
 //! - **Bytes that the process has not read stay at home, too.** The home end peeks (recv(2),
 //!   MSG_PEEK), and discards only what the process has read. If the process moves on or comes home,
 //!   nothing needs to be put back: the bytes are where a process at home finds them, and another
@@ -49,7 +51,7 @@ pub use consumption::Consumption;
 pub use credit::{Receiving, Sending};
 pub use frame::{Frame, FrameError, StreamId};
 pub use home_end::HomeEnd;
-pub use pump::{End, HomePump, Pump, RoomPump, Sink};
+pub use pump::{End, Failed, HomePump, Pump, RoomPump, Turn};
 pub use room_end::RoomEnd;
 
 use std::time::Duration;
@@ -57,6 +59,10 @@ use thiserror::Error;
 
 /// The most bytes under way in one direction of a stream, unless set otherwise.
 pub const WINDOW_BYTES: u32 = 256 << 10;
+
+/// The most bytes under way in one direction of all streams of a room, unless set otherwise: fewer
+/// than the buffers of a link hold.
+pub const UNDER_WAY_BYTES_MAX: u64 = 1 << 20;
 
 /// The time after which a receiver tells what was taken, if nothing else takes the news along.
 const TELL_AFTER: Duration = Duration::from_millis(1);
@@ -104,6 +110,9 @@ pub enum StreamError {
     /// The other end broke the protocol.
     #[error(transparent)]
     OutOfOrder(#[from] OutOfOrder),
+    /// The true socket has an error, which stays in it ([`Frame::Fault`]).
+    #[error("the socket at home has an error")]
+    Fault,
     /// The kernel refused an operation on a socket of the stream.
     #[error("{doing}: {source}")]
     Socket {

@@ -3,14 +3,18 @@
 use crate::{Frame, HomeEnd, RoomEnd, StreamError, StreamId};
 use os::fds;
 use rustix::event::{Timespec, epoll};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// Takes the frames that an end sends.
-pub trait Sink {
-    /// Sends one frame. The order of the frames is kept.
-    fn give(&mut self, id: StreamId, frame: Frame<'_>);
+/// One moment in which an end acts.
+pub struct Turn<'a> {
+    /// The time since the pump was made.
+    pub now: Duration,
+    /// The number of bytes that the room's streams may have under way beyond those that are.
+    pub credit: usize,
+    /// Takes the frames that the end sends, in their order.
+    pub send: &'a mut dyn FnMut(Frame<'_>),
 }
 
 /// One end of a stream.
@@ -22,31 +26,54 @@ pub trait End {
     ///
     /// # Errors
     /// A socket of the stream failed.
-    fn advance(&mut self, now: Duration, send: &mut dyn FnMut(Frame<'_>)) -> Result<(), StreamError>;
+    fn advance(&mut self, turn: &mut Turn<'_>) -> Result<(), StreamError>;
 
     /// Obeys a frame of the other end, and moves what can be moved then.
     ///
     /// # Errors
     /// The other end broke the protocol, or a socket of the stream failed.
-    fn obey(&mut self, frame: Frame<'_>, now: Duration, send: &mut dyn FnMut(Frame<'_>)) -> Result<(), StreamError>;
+    fn obey(&mut self, frame: Frame<'_>, turn: &mut Turn<'_>) -> Result<(), StreamError>;
 
     /// Gives the time at which [`End::advance`] is to be called at the latest.
     fn due(&self) -> Option<Duration>;
 
-    /// Tells whether the end is done: nothing more comes from it, and nothing more reaches it.
-    fn is_over(&self) -> bool;
+    /// Gives the number of bytes that were sent and that the other end has not taken.
+    fn under_way(&self) -> u64;
+
+    /// Gives the number of bytes that this stream alone may have under way beyond those that are.
+    fn credit(&self) -> usize;
 }
 
+/// A stream that failed, and why. The pump keeps it; the caller removes it.
+pub type Failed = (StreamId, StreamError);
+
 /// Streams, and what waits for their sockets.
+///
+/// # Threads
+/// The owner keeps a pump behind a lock, and sends what [`Pump::take_frame`] gives without it: a
+/// thread that receives must never wait for one that sends, or two nodes that send much to each
+/// other wait for ever.
 pub struct Pump<E> {
     epoll: OwnedFd,
     bell: OwnedFd,
-    streams: HashMap<u64, (StreamId, E)>,
+    streams: HashMap<u64, Stream<E>>,
     keys: HashMap<StreamId, u64>,
     /// When to advance which stream, though its socket says nothing.
     due: BTreeMap<Duration, Vec<u64>>,
+    /// Streams that stopped for want of the room's credit.
+    starved: VecDeque<u64>,
+    /// Frames to be sent.
+    frames: VecDeque<Vec<u8>>,
+    /// Bytes of all streams that are under way, and how many may be.
+    under_way: u64,
+    under_way_max: u64,
     last_key: u64,
     begun: Instant,
+}
+
+struct Stream<E> {
+    id: StreamId,
+    end: E,
 }
 
 /// The pump of a room.
@@ -55,15 +82,16 @@ pub type RoomPump = Pump<RoomEnd>;
 pub type HomePump = Pump<HomeEnd>;
 
 const BELL: u64 = 0;
-/// What one look finds at most.
+/// The most events that one look finds.
 const READY_MAX: usize = 64;
 
 impl<E: End> Pump<E> {
-    /// Makes a pump without streams.
+    /// Makes a pump without streams. All of them together have at most `under_way_max` bytes under
+    /// way.
     ///
     /// # Errors
     /// The kernel has no descriptors left.
-    pub fn new() -> Result<Pump<E>, StreamError> {
+    pub fn new(under_way_max: u64) -> Result<Pump<E>, StreamError> {
         let failed = |source| StreamError::Socket { doing: "making an epoll instance", source };
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?;
         let bell = fds::event()?;
@@ -74,6 +102,10 @@ impl<E: End> Pump<E> {
             streams: HashMap::new(),
             keys: HashMap::new(),
             due: BTreeMap::new(),
+            starved: VecDeque::new(),
+            frames: VecDeque::new(),
+            under_way: 0,
+            under_way_max,
             last_key: BELL,
             begun: Instant::now(),
         })
@@ -89,31 +121,51 @@ impl<E: End> Pump<E> {
         fds::wake(self.bell.as_fd());
     }
 
-    /// Adds a stream.
+    /// Takes the next frame to be sent.
+    pub fn take_frame(&mut self) -> Option<Vec<u8>> {
+        self.frames.pop_front()
+    }
+
+    /// Adds a stream, whose socket is looked at in the next [`Pump::turn`].
     ///
     /// # Errors
     /// The socket cannot be watched.
-    pub fn add(&mut self, id: StreamId, end: E, sink: &mut dyn Sink) -> Result<(), StreamError> {
+    pub fn add(&mut self, id: StreamId, end: E) -> Result<(), StreamError> {
         self.last_key += 1;
         let key = self.last_key;
         let events = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
         epoll::add(&self.epoll, end.socket(), epoll::EventData::new_u64(key), events)
             .map_err(|source| StreamError::Socket { doing: "watching a socket of a stream", source })?;
         self.keys.insert(id, key);
-        self.streams.insert(key, (id, end));
-        self.advance(key, sink).map_or(Ok(()), |(_, e)| e.map_or(Ok(()), Err))
+        self.streams.insert(key, Stream { id, end });
+        Ok(())
+    }
+
+    /// Tells whether there is any stream.
+    pub fn is_empty(&self) -> bool {
+        self.streams.is_empty()
     }
 
     /// Gives the end of a stream.
-    pub fn get(&mut self, id: StreamId) -> Option<&mut E> {
-        self.keys.get(&id).and_then(|key| self.streams.get_mut(key)).map(|(_, end)| end)
+    pub fn get(&self, id: StreamId) -> Option<&E> {
+        self.keys.get(&id).and_then(|key| self.streams.get(key)).map(|stream| &stream.end)
     }
 
-    /// Removes a stream.
-    pub fn remove(&mut self, id: StreamId) -> Option<E> {
-        let (_, end) = self.streams.remove(&self.keys.remove(&id)?)?;
-        let _ = epoll::delete(&self.epoll, end.socket());
-        Some(end)
+    /// Removes a stream after `last` has acted on its end.
+    ///
+    /// # Errors
+    /// Those of `last`. The stream is removed all the same.
+    pub fn remove(
+        &mut self,
+        id: StreamId,
+        last: impl FnOnce(&mut E, &mut Turn<'_>) -> Result<(), StreamError>,
+    ) -> Result<Option<E>, StreamError> {
+        let Some(key) = self.keys.remove(&id) else { return Ok(None) };
+        let done = self.with(key, last);
+        let Some(stream) = self.streams.remove(&key) else { return Ok(None) };
+        self.under_way -= stream.end.under_way();
+        let _ = epoll::delete(&self.epoll, stream.end.socket());
+        done.map_or(Ok(Some(stream.end)), |(_, e)| Err(e))
     }
 
     /// Gives the time to wait until [`Pump::turn`] is to be called though no socket says anything.
@@ -121,25 +173,18 @@ impl<E: End> Pump<E> {
         self.due.keys().next().map(|due| due.saturating_sub(self.begun.elapsed()))
     }
 
-    /// Waits until there is something to do, at most for `timeout`.
-    pub fn wait(&self, timeout: Option<Duration>) {
-        let timeout = timeout.map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: i64::from(t.subsec_nanos()) });
-        let mut polled = [rustix::event::PollFd::new(&self.epoll, rustix::event::PollFlags::IN)];
-        let _ = rustix::event::poll(&mut polled, timeout.as_ref());
-    }
-
-    /// Does all that there is to do now. Gives the streams that are over, with the error that ended
-    /// them, if one did.
-    pub fn turn(&mut self, sink: &mut dyn Sink) -> Vec<(StreamId, Option<StreamError>)> {
-        let mut over = Vec::new();
+    /// Does all that there is to do now. Gives the streams that failed.
+    pub fn turn(&mut self) -> Vec<Failed> {
+        let mut failed = Vec::new();
         loop {
             let mut events: Vec<epoll::Event> = Vec::with_capacity(READY_MAX);
             let space = rustix::buffer::spare_capacity(&mut events);
+            // An interruption is seen by the next turn.
             let _ = epoll::wait(&self.epoll, space, Some(&Timespec::default()));
             for event in &events {
                 match event.data.u64() {
                     BELL => fds::drain(self.bell.as_fd()),
-                    key => over.extend(self.advance(key, sink)),
+                    key => failed.extend(self.advance(key)),
                 }
             }
             if events.len() < READY_MAX {
@@ -149,44 +194,55 @@ impl<E: End> Pump<E> {
         let now = self.begun.elapsed();
         while let Some(entry) = self.due.first_entry().filter(|entry| *entry.key() <= now) {
             for key in entry.remove() {
-                over.extend(self.advance(key, sink));
+                failed.extend(self.advance(key));
             }
         }
-        over
+        failed.extend(self.feed_starved());
+        failed
     }
 
     /// Obeys a frame of the other end. A frame of an unknown stream is late, and means nothing.
-    /// Gives the stream if it is over, with the error that ended it.
-    pub fn obey(
-        &mut self,
-        id: StreamId,
-        frame: Frame<'_>,
-        sink: &mut dyn Sink,
-    ) -> Option<(StreamId, Option<StreamError>)> {
-        let key = *self.keys.get(&id)?;
-        self.with(key, |end, now| end.obey(frame, now, &mut |frame| sink.give(id, frame)))
+    pub fn obey(&mut self, id: StreamId, frame: Frame<'_>) -> Vec<Failed> {
+        let Some(key) = self.keys.get(&id).copied() else { return Vec::new() };
+        let mut failed: Vec<Failed> = self.with(key, |end, turn| end.obey(frame, turn)).into_iter().collect();
+        failed.extend(self.feed_starved());
+        failed
     }
 
-    fn advance(&mut self, key: u64, sink: &mut dyn Sink) -> Option<(StreamId, Option<StreamError>)> {
-        let id = self.streams.get(&key)?.0;
-        self.with(key, |end, now| end.advance(now, &mut |frame| sink.give(id, frame)))
-    }
-
-    fn with(
-        &mut self,
-        key: u64,
-        act: impl FnOnce(&mut E, Duration) -> Result<(), StreamError>,
-    ) -> Option<(StreamId, Option<StreamError>)> {
-        let now = self.begun.elapsed();
-        let (id, end) = self.streams.get_mut(&key)?;
-        let id = *id;
-        let failed = act(end, now).err();
-        let due = end.due();
-        if failed.is_some() || end.is_over() {
-            return Some((id, failed));
+    /// Lets streams that stopped for want of the room's credit go on, the first one first.
+    fn feed_starved(&mut self) -> Vec<Failed> {
+        let mut failed = Vec::new();
+        for _ in 0..self.starved.len() {
+            if self.under_way >= self.under_way_max {
+                break;
+            }
+            if let Some(key) = self.starved.pop_front() {
+                failed.extend(self.advance(key));
+            }
         }
-        if let Some(due) = due {
+        failed
+    }
+
+    fn advance(&mut self, key: u64) -> Option<Failed> {
+        self.with(key, |end, turn| end.advance(turn))
+    }
+
+    fn with(&mut self, key: u64, act: impl FnOnce(&mut E, &mut Turn<'_>) -> Result<(), StreamError>) -> Option<Failed> {
+        let Stream { id, end } = self.streams.get_mut(&key)?;
+        let (id, before) = (*id, end.under_way());
+        let frames = &mut self.frames;
+        let mut send = |frame: Frame<'_>| frames.push_back([&frame.header(id), frame.content()].concat());
+        let credit = usize::try_from(self.under_way_max.saturating_sub(self.under_way)).unwrap_or(usize::MAX);
+        let done = act(end, &mut Turn { now: self.begun.elapsed(), credit, send: &mut send });
+        self.under_way = self.under_way - before + end.under_way();
+        if let Err(e) = done {
+            return Some((id, e));
+        }
+        if let Some(due) = end.due() {
             self.due.entry(due).or_default().push(key);
+        }
+        if self.under_way >= self.under_way_max && end.credit() > 0 && !self.starved.contains(&key) {
+            self.starved.push_back(key);
         }
         None
     }

@@ -1,6 +1,6 @@
 //! The end of a stream in the room: the other end of the pair that the process has.
 
-use crate::{CHUNK_BYTES, Consumption, End, Frame, Receiving, Sending, StreamError};
+use crate::{CHUNK_BYTES, Consumption, End, Frame, Receiving, Sending, StreamError, Turn};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
 use std::collections::VecDeque;
@@ -50,20 +50,20 @@ impl RoomEnd {
     ///
     /// # Errors
     /// A socket failed.
-    pub fn send_all(&mut self, unread: usize, send: &mut dyn FnMut(Frame<'_>)) -> Result<(), StreamError> {
+    pub fn send_all(&mut self, unread: usize, turn: &mut Turn<'_>) -> Result<(), StreamError> {
         while !self.has_ended {
             match self.receive(CHUNK_BYTES)? {
-                Some(0) => self.end(send),
+                Some(0) => self.end(turn),
                 Some(n) => {
                     let offset = self.sending.send(n);
-                    send(Frame::Last { offset, bytes: &self.buffer[..n] });
+                    (turn.send)(Frame::Last { offset, bytes: &self.buffer[..n] });
                 }
                 None => break,
             }
         }
         let read = self.consumption.written().saturating_sub(unread as u64);
-        self.receiving.take(read, Duration::ZERO);
-        self.receiving.tell_along().into_iter().for_each(|upto| send(Frame::Taken(upto)));
+        self.receiving.take(read, turn.now);
+        self.receiving.tell_along().into_iter().for_each(|upto| (turn.send)(Frame::Taken(upto)));
         Ok(())
     }
 
@@ -79,23 +79,24 @@ impl RoomEnd {
         }
     }
 
-    fn end(&mut self, send: &mut dyn FnMut(Frame<'_>)) {
+    fn end(&mut self, turn: &mut Turn<'_>) {
         self.has_ended = true;
-        send(Frame::End(self.sending.offset()));
+        (turn.send)(Frame::End(self.sending.offset()));
     }
 
-    fn pass_out(&mut self, send: &mut dyn FnMut(Frame<'_>)) -> Result<(), StreamError> {
+    fn pass_out(&mut self, turn: &mut Turn<'_>) -> Result<(), StreamError> {
         while !self.has_ended {
-            let credit = self.sending.credit();
+            let credit = self.sending.credit().min(turn.credit);
             if credit == 0 {
                 break;
             }
             match self.receive(credit)? {
-                Some(0) => self.end(send),
+                Some(0) => self.end(turn),
                 Some(n) => {
-                    self.receiving.tell_along().into_iter().for_each(|upto| send(Frame::Taken(upto)));
+                    self.receiving.tell_along().into_iter().for_each(|upto| (turn.send)(Frame::Taken(upto)));
                     let offset = self.sending.send(n);
-                    send(Frame::Data { offset, bytes: &self.buffer[..n] });
+                    turn.credit -= n;
+                    (turn.send)(Frame::Data { offset, bytes: &self.buffer[..n] });
                     if n < credit.min(self.buffer.len()) {
                         break;
                     }
@@ -130,10 +131,10 @@ impl RoomEnd {
         Ok(())
     }
 
-    fn tell(&mut self, now: Duration, send: &mut dyn FnMut(Frame<'_>)) -> Result<(), StreamError> {
+    fn tell(&mut self, turn: &mut Turn<'_>) -> Result<(), StreamError> {
         let read = self.consumption.look(os::streams::unsent_bytes(self.pair.as_fd())?);
-        self.receiving.take(read, now);
-        self.receiving.tell(now).into_iter().for_each(|upto| send(Frame::Taken(upto)));
+        self.receiving.take(read, turn.now);
+        self.receiving.tell(turn.now).into_iter().for_each(|upto| (turn.send)(Frame::Taken(upto)));
         Ok(())
     }
 }
@@ -143,13 +144,13 @@ impl End for RoomEnd {
         self.pair.as_fd()
     }
 
-    fn advance(&mut self, now: Duration, send: &mut dyn FnMut(Frame<'_>)) -> Result<(), StreamError> {
+    fn advance(&mut self, turn: &mut Turn<'_>) -> Result<(), StreamError> {
         self.pass_in()?;
-        self.pass_out(send)?;
-        self.tell(now, send)
+        self.pass_out(turn)?;
+        self.tell(turn)
     }
 
-    fn obey(&mut self, frame: Frame<'_>, now: Duration, send: &mut dyn FnMut(Frame<'_>)) -> Result<(), StreamError> {
+    fn obey(&mut self, frame: Frame<'_>, turn: &mut Turn<'_>) -> Result<(), StreamError> {
         match frame {
             Frame::Data { offset, bytes } | Frame::Last { offset, bytes } => {
                 self.receiving.receive(offset, bytes.len())?;
@@ -161,11 +162,11 @@ impl End for RoomEnd {
                 self.pass_in()
             }
             Frame::Taken(upto) => {
-                self.sending.taken(upto)?;
-                self.pass_out(send)?;
-                self.tell(now, send)
+                turn.credit += self.sending.taken(upto)? as usize;
+                self.pass_out(turn)?;
+                self.tell(turn)
             }
-            Frame::Fault => Ok(()),
+            Frame::Fault => Err(StreamError::Fault),
         }
     }
 
@@ -173,7 +174,11 @@ impl End for RoomEnd {
         self.receiving.due()
     }
 
-    fn is_over(&self) -> bool {
-        false
+    fn under_way(&self) -> u64 {
+        self.sending.under_way()
+    }
+
+    fn credit(&self) -> usize {
+        if self.has_ended { 0 } else { self.sending.credit() }
     }
 }

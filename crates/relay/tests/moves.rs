@@ -4,7 +4,7 @@
 
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, TestRunner};
-use relay::{End, Frame, HomeEnd, HomePump, RoomEnd, RoomPump, Sink, StreamError, StreamId};
+use relay::{End, Frame, HomeEnd, HomePump, RoomEnd, RoomPump, StreamError, StreamId};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType};
 use std::cell::Cell;
@@ -13,16 +13,6 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// One direction of the link: frames as bytes, in order.
-#[derive(Default)]
-struct Wire(VecDeque<Vec<u8>>);
-
-impl Sink for Wire {
-    fn give(&mut self, id: StreamId, frame: Frame<'_>) {
-        self.0.push_back([&frame.header(id), frame.content()].concat());
-    }
-}
 
 /// One who writes numbers that the other one expects.
 struct Speaker {
@@ -87,6 +77,9 @@ fn pair() -> (OwnedFd, OwnedFd) {
     rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap()
 }
 
+/// Less than the greatest windows.
+const UNDER_WAY_MAX: u64 = 30_000;
+
 /// A connection: its peer's socket, and the process'.
 struct Connection {
     peer: OwnedFd,
@@ -101,8 +94,8 @@ struct World {
     process: Option<OwnedFd>,
     room: RoomPump,
     home: HomePump,
-    to_home: Wire,
-    to_room: Wire,
+    to_home: VecDeque<Vec<u8>>,
+    to_room: VecDeque<Vec<u8>>,
     id: StreamId,
     window: u32,
     moves: u32,
@@ -115,10 +108,10 @@ impl World {
             peer,
             socket: Arc::new(socket),
             process: None,
-            room: RoomPump::new().unwrap(),
-            home: HomePump::new().unwrap(),
-            to_home: Wire::default(),
-            to_room: Wire::default(),
+            room: RoomPump::new(UNDER_WAY_MAX).unwrap(),
+            home: HomePump::new(UNDER_WAY_MAX).unwrap(),
+            to_home: VecDeque::new(),
+            to_room: VecDeque::new(),
             id: StreamId { standin: 1, epoch: 0 },
             window,
             moves: 0,
@@ -131,8 +124,9 @@ impl World {
     }
 
     fn turn(&mut self) {
-        assert!(self.room.turn(&mut self.to_home).is_empty());
-        assert!(self.home.turn(&mut self.to_room).is_empty());
+        assert!(self.room.turn().is_empty());
+        assert!(self.home.turn().is_empty());
+        self.send();
         // The process' shutdown(2), which home makes for it.
         if self.home.get(self.id).is_some_and(|end| end.has_all()) {
             // A connection that both have closed is gone already.
@@ -140,17 +134,24 @@ impl World {
         }
     }
 
+    fn send(&mut self) {
+        self.to_home.extend(std::iter::from_fn(|| self.room.take_frame()));
+        self.to_room.extend(std::iter::from_fn(|| self.home.take_frame()));
+    }
+
     fn deliver_home(&mut self) -> bool {
-        let Some(bytes) = self.to_home.0.pop_front() else { return false };
+        let Some(bytes) = self.to_home.pop_front() else { return false };
         let (id, frame) = Frame::decode(&bytes).unwrap();
-        assert!(self.home.obey(id, frame, &mut self.to_room).is_none());
+        assert!(self.home.obey(id, frame).is_empty());
+        self.send();
         true
     }
 
     fn deliver_room(&mut self) -> bool {
-        let Some(bytes) = self.to_room.0.pop_front() else { return false };
+        let Some(bytes) = self.to_room.pop_front() else { return false };
         let (id, frame) = Frame::decode(&bytes).unwrap();
-        assert!(self.room.obey(id, frame, &mut self.to_home).is_none());
+        assert!(self.room.obey(id, frame).is_empty());
+        self.send();
         true
     }
 
@@ -158,8 +159,8 @@ impl World {
         let (process, end) = pair();
         self.id.epoch += 1;
         self.moves += 1;
-        self.home.add(self.id, HomeEnd::new(self.socket.clone(), self.window), &mut self.to_room)?;
-        self.room.add(self.id, RoomEnd::new(end, self.window)?, &mut self.to_home)?;
+        self.home.add(self.id, HomeEnd::new(self.socket.clone(), self.window))?;
+        self.room.add(self.id, RoomEnd::new(end, self.window)?)?;
         self.process = Some(process);
         Ok(())
     }
@@ -168,12 +169,10 @@ impl World {
         self.moves += 1;
         let process = self.process.take().unwrap();
         let unread = os::streams::unread_bytes(process.as_fd())?;
-        let mut end = self.room.remove(self.id).unwrap();
-        let id = self.id;
-        end.send_all(unread, &mut |frame| self.to_home.give(id, frame))?;
+        self.room.remove(self.id, |end, turn| end.send_all(unread, turn))?;
+        self.send();
         while self.deliver_home() {}
-        let mut end = self.home.remove(self.id).unwrap();
-        end.settle()?;
+        let end = self.home.remove(self.id, |end, _| end.settle())?.unwrap();
         assert_eq!(end.waiting_bytes(), 0);
         if end.has_all() {
             let _ = rustix::net::shutdown(&*self.socket, Shutdown::Write);
@@ -289,7 +288,7 @@ fn an_error_stays_at_home() {
     let (peer, _) = pair();
     drop(std::mem::replace(&mut world.peer, peer));
     let begun = Instant::now();
-    while !world.to_room.0.iter().any(|bytes| Frame::decode(bytes).is_ok_and(|(_, frame)| frame == Frame::Fault)) {
+    while !world.to_room.iter().any(|bytes| Frame::decode(bytes).is_ok_and(|(_, frame)| frame == Frame::Fault)) {
         world.turn();
         assert!(begun.elapsed() < Duration::from_secs(10));
     }
