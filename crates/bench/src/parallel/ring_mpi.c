@@ -17,6 +17,7 @@ int main(int argc, char **argv) {
     tell_pid(index);
     int right = (index + 1) % size, left = (index + size - 1) % size;
     char *out = malloc(sizes.most + sizeof(struct stamp)), *in = malloc(sizes.most + sizeof(struct stamp));
+    await_release();
     MPI_Barrier(MPI_COMM_WORLD);
     double begun = seconds();
     for (uint64_t round = 1; !last || round <= last; round++) {

@@ -34,6 +34,7 @@ static int task(char **argv) {
     int right = tids[(index + 1) % size], left_index = (index + size - 1) % size, left = tids[left_index];
     char *buffer = malloc(sizes.most + sizeof(struct stamp));
     uint64_t last = 0, bytes_sent = 0;
+    await_release();
     double begun = seconds();
     for (uint64_t round = 1; !last || round <= last; round++) {
         uint32_t bytes = size_at(&sizes, round), whole = bytes + sizeof(struct stamp);

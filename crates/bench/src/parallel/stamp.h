@@ -104,6 +104,11 @@ static void tell_pid(int index) {
     rename(draft, name);
 }
 
+/* Waits while there is a file `hold`: tasks are moved before they begin. */
+static void await_release(void) {
+    while (!access("hold", F_OK)) usleep(10000);
+}
+
 /* Tells when the ring ends: after `rounds`, or some rounds after there is a file `end`, so that all
  * tasks have heard of it by then. */
 static uint64_t last_round(uint64_t round, uint64_t rounds, int size) {

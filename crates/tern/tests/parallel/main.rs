@@ -12,6 +12,7 @@ mod nodes;
 mod outside;
 mod programs;
 mod pvm;
+mod recipes;
 mod ring;
 mod streams;
 
