@@ -21,7 +21,7 @@ use super::held;
 use super::home_files::is_in_home_file_system;
 use super::marshal;
 use super::shared::{Pending, Shared};
-use super::tracer::{Order, Which};
+use super::tracer::orders::{Order, Which};
 use super::wall;
 use crate::{guest_memory, ids};
 use os::ptrace::HostTid;

@@ -4,7 +4,7 @@
 
 use super::guests::Who;
 use super::shared::{Pending, Shared};
-use super::tracer::Order;
+use super::tracer::orders::Order;
 use os::contain::{Failure, contained_for};
 use os::ptrace::HostTid;
 use room_protocol::ToHome;

@@ -11,7 +11,7 @@ mod paths;
 use super::guests::Who;
 use super::shared::{Pending, Shared};
 use super::standins::{self, What};
-use super::tracer::Order;
+use super::tracer::orders::Order;
 use homefs::proto::{
     self, AttrOut, EntryOut, NO_BLOCKS, Opcode, OpenIn, OpenOut, ReadIn, ReleaseIn, ReplyBuf, Request,
 };

@@ -4,7 +4,7 @@
 
 use super::receiver::Item;
 use super::shared::Shared;
-use super::tracer::Order;
+use super::tracer::orders::Order;
 use checkpoint::{BodyError, Pager};
 use link::{Body, Sender as Link};
 use migration_plan::{Range, Ranges};

@@ -11,7 +11,7 @@ use super::message::{Incoming, Piece};
 use super::proc::Proc;
 use super::shared::{Pending, Shared};
 use super::standins::{Asked, Device, What};
-use super::tracer::Orders;
+use super::tracer::orders::Orders;
 use super::{devices, home, proc};
 use arbitrary::Unstructured;
 use homefs::proto::{InHeader, Request};

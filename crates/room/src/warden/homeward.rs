@@ -5,7 +5,7 @@
 use super::ahead::{Watch, await_uffd};
 use super::describe_guest;
 use super::shared::Shared;
-use super::tracer::{pages_within, send_dense, send_image};
+use super::tracer::sending::{pages_within, send_dense, send_image};
 use super::windows::Windows;
 use checkpoint::{Ahead, BodyError, Copied, Files, Gathered, preliminary};
 use image::{Area, Image};

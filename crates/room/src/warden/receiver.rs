@@ -5,7 +5,7 @@
 
 use super::following::{self, Followed, Source};
 use super::shared::Shared;
-use super::tracer::Order;
+use super::tracer::orders::Order;
 use checkpoint::{Dense, Leftover, Window};
 use image::Image;
 use link::Body;

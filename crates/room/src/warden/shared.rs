@@ -5,7 +5,7 @@ use super::devices::Devices;
 use super::guests::{Guests, Waiting, Who};
 use super::ledger::Ledger;
 use super::spares::Spares;
-use super::tracer::Orders;
+use super::tracer::orders::Orders;
 use link::LinkError;
 use os::ptrace::HostTid;
 use room_protocol::message::{Call, CallId, StandinId};
@@ -19,7 +19,7 @@ pub struct Shared {
     /// Calls whose processes go home for them.
     pub going_home: super::going_home::GoingHome,
     /// Calls that could not pass their descriptors from here.
-    pub unpassed: super::tracer::Unpassed,
+    pub unpassed: super::unpassed::Unpassed,
     /// To the home.
     pub uplink: Arc<link::Sender>,
     /// Who lives here.
@@ -74,7 +74,7 @@ pub struct Shared {
     /// So many of its processes the kernel has killed for want of memory, as far as was told.
     killed_for_memory: AtomicU64,
     /// Threads that install a filter.
-    pub filtering: super::tracer::fstat_filters::Filtering,
+    pub filtering: super::filtering::Filtering,
     /// So far is home's monotonic clock ahead of this machine's, nanoseconds.
     pub home_ahead_ns: OnceLock<i64>,
     /// Home's wall clock, if this machine's is wrong.
@@ -249,7 +249,7 @@ impl Shared {
             stocked: super::peer_pages::AtHome::default(),
             ledger: Ledger::default(),
             going_home: super::going_home::GoingHome::default(),
-            unpassed: super::tracer::Unpassed::default(),
+            unpassed: super::unpassed::Unpassed::default(),
             devices: Devices::default(),
             device_numbers: super::device_numbers::DeviceNumbers::default(),
             owed: super::due_before_return::Owed::default(),
@@ -261,7 +261,7 @@ impl Shared {
             proc,
             group: OnceLock::new(),
             killed_for_memory: AtomicU64::new(0),
-            filtering: super::tracer::fstat_filters::Filtering::default(),
+            filtering: super::filtering::Filtering::default(),
             home_ahead_ns: OnceLock::new(),
             wall: OnceLock::new(),
             vigil: os::awake::Vigil::default(),
@@ -353,7 +353,7 @@ impl Shared {
     /// What was expected will not come: nobody was asked.
     pub fn withdraw(&self, id: CallId) {
         if let Some(Pending::Held { .. }) = lock(&self.pending).remove(&id) {
-            self.orders.give(super::tracer::Order::Ended { id, result: -i64::from(libc::EINTR) });
+            self.orders.give(super::tracer::orders::Order::Ended { id, result: -i64::from(libc::EINTR) });
         }
     }
 
@@ -463,7 +463,7 @@ impl Shared {
                 true
             }
             Pending::Missed { waiting, .. } if again.is_again(waiting) => {
-                self.orders.give(super::tracer::Order::Answer { host: again.host_tid });
+                self.orders.give(super::tracer::orders::Order::Answer { host: again.host_tid });
                 true
             }
             _ => false,

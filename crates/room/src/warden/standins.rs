@@ -12,7 +12,7 @@ use super::guests::{Who, blocked_stops};
 use super::readiness::Readiness;
 use super::shared::{Pending, Shared};
 use super::spares::is_own;
-use super::tracer::{Afterwards, Order};
+use super::tracer::orders::{Afterwards, Order};
 use homefs::proto::{
     self, Attr, AttrOut, EntryOut, InitIn, InitOut, LkOut, NO_BLOCKS, OUT_HEADER_BYTES, Opcode, OpenOut, OutHeader,
     PollIn, PollOut, ReadIn, Request, WriteIn, WriteOut,

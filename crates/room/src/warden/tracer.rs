@@ -14,55 +14,51 @@ mod ends;
 mod executing;
 mod family;
 mod fd_delivery;
-pub(crate) mod fstat_filters;
-mod held;
+mod fstat_filters;
 mod ignored;
 mod injected;
+mod interrupted_calls;
 mod locked;
 mod memory_group;
-mod needless;
 mod onward;
-mod orders;
+pub mod orders;
 mod passing;
 mod porters;
-mod rights;
-mod sending;
+pub mod rights;
+pub mod sending;
 mod sharing;
 mod sigio_fd;
 mod signals;
+mod stale_stops;
+mod state;
 mod stops;
-mod unmade;
+mod unsupported_clone;
 mod written_back;
 
 use super::shared::Shared;
 use crate::porter::{Answer, Channels, Notice, hear};
-use arriving::Arriving;
-use births::Births;
-use bodies::Bodies;
-pub use bodies::endanger;
-use contain::Lost;
-use departing::Departing;
-use dying::Dying;
-pub use ends::News;
-use ends::{Ends, ended_child};
-pub use fstat_filters::Which;
-use held::Held;
-use injected::Injected;
-use needless::Needless;
-pub use orders::{Afterwards, Order, Orders};
+use ends::ended_child;
+use orders::{Afterwards, News, Order, Which};
 use os::ptrace::{self, Event, HostTid};
-pub use passing::Unpassed;
-use porters::Porter;
-pub use rights::gains_by_exec;
 use room_protocol::ToHome;
 use room_protocol::message::CallId;
-pub use sending::{pages_within, send_dense, send_image};
-use signals::Signals;
+use state::arriving::Arriving;
+use state::births::Births;
+use state::bodies::Bodies;
+use state::departing::Departing;
+use state::dying::Dying;
+use state::ends::Ends;
+use state::injected::Injected;
+use state::interrupted_calls::InterruptedCalls;
+use state::lost::Lost;
+use state::porter::Porter;
+use state::signals::Signals;
+use state::stale_stops::StaleStops;
+use state::stops::Stops;
+use state::unsupported_clone::UnsupportedCalls;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
-use stops::Stops;
-use unmade::Unmade;
 
 /// So many orders are obeyed, and so many stops handled, before the other kind has its turn.
 const AT_ONCE: usize = 256;
@@ -78,13 +74,13 @@ struct Tracer {
     signals: Signals,
     stops: Stops,
     injected: Injected,
-    needless: Needless,
-    held: Held,
+    stale_stops: StaleStops,
+    interrupted_calls: InterruptedCalls,
     arriving: Arriving,
     departing: Departing,
     dying: Dying,
     ends: Ends,
-    unmade: Unmade,
+    unsupported_calls: UnsupportedCalls,
     lost: Lost,
     listeners: Arc<super::notices::Listeners>,
 }
@@ -118,13 +114,13 @@ pub fn run(parts: Parts) -> os::Result<()> {
         signals: Signals::default(),
         stops: Stops::default(),
         injected: Injected::default(),
-        needless: Needless::default(),
-        held: Held::default(),
+        stale_stops: StaleStops::default(),
+        interrupted_calls: InterruptedCalls::default(),
         arriving: Arriving::default(),
         departing: Departing::default(),
         dying: Dying::default(),
         ends: Ends::default(),
-        unmade: Unmade::default(),
+        unsupported_calls: UnsupportedCalls::default(),
         lost: Lost::default(),
         room,
         listeners,

@@ -8,7 +8,7 @@ use super::receiver::Item;
 use super::relatives;
 use super::setup::obey;
 use super::shared::Shared;
-use super::tracer::{Afterwards, Order};
+use super::tracer::orders::{Afterwards, Order};
 use homefs::client::{Client, LateReply, Uplink};
 use homefs::invalidation::Invalidation;
 use homefs::offer::Offer;

@@ -4,7 +4,7 @@ use super::Asked;
 use crate::guest_memory;
 use crate::warden::after::After;
 use crate::warden::marshal::{Back, DATA_BYTES_MAX};
-use crate::warden::tracer::{Order, Which};
+use crate::warden::tracer::orders::{Order, Which};
 use room_protocol::message::Call;
 
 /// What an ioctl does with the memory that its argument points to (ioctl_tty(2),

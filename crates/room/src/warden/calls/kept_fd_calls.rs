@@ -5,7 +5,7 @@ use crate::guest_memory;
 use crate::warden::after::After;
 use crate::warden::marshal::Back;
 use crate::warden::shared::{Pending, Shared};
-use crate::warden::tracer::{Order, Which};
+use crate::warden::tracer::orders::{Order, Which};
 use os::ptrace::HostTid;
 use room_protocol::message::{Call, StandinId};
 use std::os::unix::ffi::OsStringExt;

@@ -8,7 +8,7 @@ use crate::guest_memory;
 use crate::warden::after::{self, After, Made};
 use crate::warden::describe_guest::without_end;
 use crate::warden::message::{self, Envelope, Header, Incoming, OPENED_HERE, Outgoing, Piece, Series};
-use crate::warden::tracer::Order;
+use crate::warden::tracer::orders::Order;
 use os::ptrace::HostTid;
 use room_protocol::ToHome;
 use room_protocol::message::{Call, StandinId};

@@ -3,8 +3,8 @@
 //! as far as guests are killed no later for it than its owner's programs.
 
 use super::{Asked, Served, Step, place};
+use crate::warden::oom_score::endanger;
 use crate::warden::shared::Shared;
-use crate::warden::tracer::endanger;
 use homefs::proto::{OpenIn, SetattrIn, WriteIn, WriteOut, fattr};
 use room_protocol::ToHome;
 use room_protocol::message::Look;

@@ -8,7 +8,10 @@ use crate::porter::{MARK_EMPTY, filter};
 use crate::warden::cpu_times::Before;
 use crate::warden::foreign_vdso;
 use crate::warden::guests::Who;
+use crate::warden::oom_score::endanger;
 use crate::warden::shared::Shared;
+use crate::warden::tracer::state::arriving::ArrivalState;
+use crate::warden::tracer::state::arriving::Shell;
 use checkpoint::{Batch, BodyError, Given, Inside, Window};
 use image::{Area, Image, Object, Opened, Thread};
 use os::awake::Awake;
@@ -19,62 +22,9 @@ use os::ptrace::{Stopped, TraceError};
 use os::userfault::Userfault;
 use room_protocol::ToHome;
 use room_protocol::message::{Arrival, Capabilities};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
-
-/// An empty process whose memory is laid out.
-#[derive(Debug)]
-struct Shell {
-    inside: Inside,
-    /// Descriptors that it has, of whatever use.
-    descriptors: Vec<i32>,
-    /// Capabilities that it keeps.
-    kept: Capabilities,
-    /// It has the guests' filter.
-    confined: bool,
-}
-
-/// Those that come.
-#[derive(Debug, Default)]
-pub struct Arriving {
-    states: HashMap<i32, State>,
-}
-
-#[derive(Debug)]
-enum State {
-    /// Its empty process is being made.
-    Made(Arrival),
-    /// The empty process is stopped.
-    Empty(Arrival, Stopped),
-    /// Its memory is laid out.
-    Mapped(Arrival, Given, Box<Shell>, Arc<Image>),
-    /// It stands, and waits for home's word.
-    Stands { threads: Vec<Stopped>, _awake: Option<Awake> },
-}
-
-impl Arriving {
-    /// One is expected.
-    pub fn expect(&mut self, pid: i32, arrival: Arrival) {
-        self.states.insert(pid, State::Made(arrival));
-    }
-
-    /// It is gone.
-    pub fn forget(&mut self, pid: i32) {
-        self.states.remove(&pid);
-    }
-
-    /// Bodies that stand, to be let run.
-    pub fn take_standing(&mut self, pid: i32) -> Option<Vec<Stopped>> {
-        match self.states.remove(&pid)? {
-            State::Stands { threads, .. } => Some(threads),
-            other => {
-                self.states.insert(pid, other);
-                None
-            }
-        }
-    }
-}
 
 impl Tracer {
     /// The trap of an empty process; gives the stop back if it is another's.
@@ -84,9 +34,9 @@ impl Tracer {
         }
         let Some(who) = self.meet(stopped.tid()) else { return Ok(Some(stopped)) };
         match self.arriving.states.remove(&who.pid) {
-            Some(State::Made(arrival)) => {
-                super::bodies::endanger(stopped.tid(), 0);
-                self.arriving.states.insert(who.pid, State::Empty(arrival, stopped));
+            Some(ArrivalState::Made(arrival)) => {
+                endanger(stopped.tid(), 0);
+                self.arriving.states.insert(who.pid, ArrivalState::Empty(arrival, stopped));
                 self.room.tell(&ToHome::Placed { pid: who.pid, result: Ok(()) });
                 Ok(None)
             }
@@ -111,11 +61,11 @@ impl Tracer {
     /// The same, or makes what is laid out fit a later image.
     fn fit(&mut self, pid: i32, image: Arc<Image>) -> Result<(Memory, Vec<Window>), String> {
         let mapped = match self.arriving.states.remove(&pid) {
-            Some(State::Empty(arrival, stopped)) => self
+            Some(ArrivalState::Empty(arrival, stopped)) => self
                 .map(stopped, &image, &arrival)
                 .map(|(shell, given)| (arrival, given, Box::new(shell)))
                 .map_err(|e| e.to_string()),
-            Some(State::Mapped(arrival, given, mut shell, old)) => {
+            Some(ArrivalState::Mapped(arrival, given, mut shell, old)) => {
                 let fitted = relayout(&self.room, &mut shell, &old, &image, &arrival, given);
                 fitted.map(|given| (arrival, given, shell)).map_err(|e| e.to_string())
             }
@@ -123,7 +73,7 @@ impl Tracer {
         };
         mapped.map(|(arrival, given, shell)| {
             let memory = (shell.inside.memory().clone(), given.windows.clone());
-            self.arriving.states.insert(pid, State::Mapped(arrival, given, shell, image));
+            self.arriving.states.insert(pid, ArrivalState::Mapped(arrival, given, shell, image));
             memory
         })
     }
@@ -131,7 +81,7 @@ impl Tracer {
     /// Pages of it follow when it runs.
     pub fn watch_arriving(&mut self, pid: i32, stale: &[checkpoint::Run], answer: &Sender<Result<Userfault, String>>) {
         let watched = match self.arriving.states.get_mut(&pid) {
-            Some(State::Mapped(_, _, shell, _)) => {
+            Some(ArrivalState::Mapped(_, _, shell, _)) => {
                 let host = shell.inside.tid();
                 let discarded = checkpoint::discard(&mut shell.inside, stale);
                 discarded.and_then(|()| checkpoint::watch_missing(&mut shell.inside, host.0)).map_err(|e| e.to_string())
@@ -156,14 +106,14 @@ impl Tracer {
             return self.room.tell(&ToHome::Rebuilt { pid, result: Err(ABSENT.into()) });
         };
         let rebuilt = match state {
-            State::Mapped(arrival, given, mut shell, image) => {
+            ArrivalState::Mapped(arrival, given, mut shell, image) => {
                 let discarded = checkpoint::discard(&mut shell.inside, gone);
                 let rebuilt = discarded.and_then(|()| self.rebuild(*shell, &image, &arrival, &given));
                 rebuilt.map_err(|e| e.to_string())
             }
             _ => Err(ABSENT.to_owned()),
         };
-        let stands = |threads| State::Stands { threads, _awake: awake };
+        let stands = |threads| ArrivalState::Stands { threads, _awake: awake };
         let result = rebuilt.map(|threads| drop(self.arriving.states.insert(pid, stands(threads))));
         if result.is_err() {
             self.forget_arriving(pid);

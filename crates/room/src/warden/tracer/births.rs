@@ -10,82 +10,18 @@
 
 use super::Tracer;
 use super::family::{self, Shape, Unable};
-use super::fstat_filters::Which;
-use super::porters::Then;
 use crate::guest_memory;
 use crate::porter::Command;
 use crate::warden::after::After;
 use crate::warden::guests::Who;
 use crate::warden::shared::Pending;
+use crate::warden::tracer::orders::Which;
+use crate::warden::tracer::state::porter::Then;
 use checkpoint::BodyError;
 use os::process::Status;
 use os::ptrace::{HostTid, Stopped, TraceError};
 use room_protocol::ToHome;
 use room_protocol::message::{Birth, Call, CallId};
-use std::collections::{HashMap, HashSet, VecDeque};
-
-/// Births under way.
-#[derive(Debug, Default)]
-pub struct Births {
-    /// Stopped at their call, waiting for home.
-    waiting: HashMap<HostTid, Stopped>,
-    /// Numbers that home made for a thread's next call.
-    reserved: HashMap<HostTid, i32>,
-    /// Whose call is under way in the kernel, if any.
-    labouring: Option<HostTid>,
-    /// Have a number, and wait for their turn.
-    queue: VecDeque<(Stopped, i32)>,
-    /// Registers as they were before a call was rewritten; put back at its end.
-    rewritten: HashMap<HostTid, libc::user_regs_struct>,
-    /// Parents whose child exists, and that wait for a descriptor of it (CLONE_PIDFD), and where
-    /// its number goes.
-    described: HashMap<CallId, (Stopped, u64)>,
-    /// Parents that get such a descriptor at their call's end.
-    owed: HashSet<HostTid>,
-    /// New processes that were seen to stop before their birth was told.
-    early: HashMap<HostTid, Stopped>,
-    /// New threads whose birth was told, and that were not seen to stop yet, as they will before
-    /// all else.
-    unseen: HashSet<HostTid>,
-    /// New processes whose birth was told: their parent's registers, to be given to them at their
-    /// first stop.
-    newborn: HashMap<HostTid, libc::user_regs_struct>,
-}
-
-impl Births {
-    /// Home made this number for something that does not exist here yet.
-    pub fn is_reserved(&self, number: i32) -> bool {
-        self.reserved.values().any(|reserved| *reserved == number)
-    }
-
-    /// A thread has stopped.
-    pub fn seen(&mut self, host: HostTid) {
-        self.unseen.remove(&host);
-    }
-
-    /// It exists, and will stop without being asked to.
-    pub fn is_unseen(&self, host: HostTid) -> bool {
-        self.unseen.contains(&host)
-    }
-
-    /// A thread's call is rewritten: its registers as they were come back at its end.
-    pub fn rewritten(&mut self, host: HostTid, registers: libc::user_regs_struct) {
-        self.rewritten.insert(host, registers);
-    }
-
-    /// A thread ended: nothing is under way for it.
-    pub fn forget(&mut self, host: HostTid) {
-        self.waiting.remove(&host);
-        self.unseen.remove(&host);
-        self.reserved.remove(&host);
-        self.rewritten.remove(&host);
-        self.early.remove(&host);
-        self.newborn.remove(&host);
-        self.queue.retain(|(s, _)| s.tid() != host);
-        self.owed.remove(&host);
-        self.described.retain(|_, (s, _)| s.tid() != host);
-    }
-}
 
 impl Tracer {
     pub fn filter_stop(&mut self, mut stopped: Stopped) -> Result<(), TraceError> {

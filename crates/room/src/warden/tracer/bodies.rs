@@ -1,119 +1,19 @@
 //! Bodies from their start to their end.
 
-use super::porters::Then;
 use super::{Tracer, rights};
 use crate::porter::{Command, MARK_FAILED, MARK_FILTERED, MARK_WORD, SYS_NICE, tell};
 use crate::usage::Usage;
 use crate::warden::following::Followed;
 use crate::warden::guests::{Guest, LockedMemory, ToBeTraced, Who};
+use crate::warden::oom_score::endanger;
+use crate::warden::tracer::state::bodies::Phase;
+use crate::warden::tracer::state::porter::Then;
 use os::ptrace::{HostTid, Stopped, TraceError, UsageBytes};
 use room_protocol::ToHome;
 use room_protocol::message::{Cause, Ending, Place};
-use std::collections::HashMap;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
-use std::time::{Duration, Instant};
-
-/// Where each body is in its life.
-#[derive(Debug, Default)]
-pub struct Bodies {
-    /// When bodies came that were moved here.
-    came: HashMap<i32, Instant>,
-    phases: HashMap<i32, Phase>,
-}
-
-/// A step of it.
-#[derive(Debug)]
-pub enum Phase {
-    /// The porter makes its process, which waits at the other end of this socket for what it is to
-    /// be.
-    Expected(OwnedFd),
-    /// The porter's child makes itself ready for its program.
-    Starting,
-    /// The program runs.
-    Running,
-    /// It never will: its process ends, and waits for the porter to reap it.
-    Failed {
-        /// Home wants to know when.
-        awaited: bool,
-    },
-    /// It goes on elsewhere; what is left here was killed, and waits for the porter to reap it.
-    Left,
-}
-
-impl Bodies {
-    /// A body that was starting will not run. False if that is known already, or home has not said
-    /// yet what it is to be.
-    pub fn fail(&mut self, pid: i32) -> bool {
-        if self.is_expected(pid) {
-            self.phases.remove(&pid);
-            return false;
-        }
-        if self.is_starting(pid) {
-            self.phases.insert(pid, Phase::Failed { awaited: false });
-            return true;
-        }
-        false
-    }
-
-    /// Home does without it; false if nothing of it has yet to be reaped.
-    pub fn await_failed(&mut self, pid: i32) -> bool {
-        match self.phases.get_mut(&pid) {
-            Some(Phase::Failed { awaited }) => {
-                *awaited = true;
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// Its step is this now.
-    pub fn set(&mut self, pid: i32, phase: Phase) {
-        self.phases.insert(pid, phase);
-    }
-
-    /// A body that was moved here runs.
-    pub fn came(&mut self, pid: i32) {
-        self.set(pid, Phase::Running);
-        self.came.insert(pid, Instant::now());
-    }
-
-    /// For how long a body has run here; of one that was placed, for ever.
-    pub fn here_for(&self, pid: i32) -> Duration {
-        self.came.get(&pid).map_or(Duration::MAX, Instant::elapsed)
-    }
-
-    /// Nothing more is told of it.
-    pub fn forget(&mut self, pid: i32) {
-        self.came.remove(&pid);
-        self.phases.remove(&pid);
-    }
-
-    /// Its program runs.
-    pub fn is_running(&self, pid: i32) -> bool {
-        matches!(self.phases.get(&pid), Some(Phase::Running))
-    }
-
-    fn is_expected(&self, pid: i32) -> bool {
-        matches!(self.phases.get(&pid), Some(Phase::Expected(_)))
-    }
-
-    pub fn is_starting(&self, pid: i32) -> bool {
-        matches!(self.phases.get(&pid), Some(Phase::Starting))
-    }
-}
-
-/// Where memory runs out guests are killed before their warden, without which they all end, and
-/// before what this node's owner runs.
-const ENDANGERED: i32 = 500;
-
-/// `wish`: how much sooner its program wants to be killed, thousandths; no later than others.
-pub fn endanger(body: HostTid, wish: i32) {
-    if let Err(e) = os::process::endanger(body.0, wish.max(ENDANGERED)) {
-        tracing::debug!("{e}");
-    }
-}
 
 impl Tracer {
     /// Makes the process of a body that will be placed.
@@ -297,9 +197,9 @@ impl Tracer {
         self.stops.forget_thread(host);
         self.signals.forget_thread(host);
         self.injected.forget_thread(host);
-        self.needless.forget_thread(host);
+        self.stale_stops.forget_thread(host);
         self.dying.forget_thread(host);
-        self.unmade.forget_thread(host);
+        self.unsupported_calls.forget_thread(host);
         self.room.unpassed.forget(host);
         self.room.forget(host);
         self.labour_over(host);
@@ -336,7 +236,7 @@ impl Tracer {
         self.signals.forget(pid);
         self.stops.forget(pid);
         self.dying.forget(pid);
-        self.unmade.forget(pid);
+        self.unsupported_calls.forget(pid);
         self.bodies.forget(pid);
         self.room.guests().remove(pid);
         self.room.following.give(Followed::Ended);

@@ -1,7 +1,6 @@
 //! What a stopped body is, as home is to make it: taken apart thread by thread.
 
 use super::births;
-use super::departing::Going;
 use super::written_back::write_back;
 use crate::warden::calls::kept_fd_calls;
 use crate::warden::cpu_times;
@@ -9,6 +8,7 @@ use crate::warden::describe_guest::{self, Described, Leaving};
 use crate::warden::foreign_vdso;
 use crate::warden::guests::ToBeTraced;
 use crate::warden::shared::Shared;
+use crate::warden::tracer::state::departing::Departure;
 use checkpoint::{BodyError, Collected, Known};
 use image::Image;
 use os::areas::Shown;
@@ -26,7 +26,7 @@ pub(super) fn take_apart(
     pid: i32,
     host: HostTid,
     mut threads: Vec<Stopped>,
-    going: &Going,
+    going: &Departure,
 ) -> Result<(Image, Vec<Shown>, Collected), Failed> {
     let leaving = Leaving { family: &going.relatives, goes_home: going.onward.is_none() };
     let described = write_back(host, &mut threads, &going.slept)

@@ -7,18 +7,6 @@ use os::contain::on_account_of;
 use os::ptrace::{Event, HostTid, UsageBytes};
 use room_protocol::ToHome;
 use room_protocol::message::{Cause, Ending};
-use std::collections::HashMap;
-
-/// Guests that the warden ends, and why.
-#[derive(Debug, Default)]
-pub struct Lost(HashMap<i32, String>);
-
-impl Lost {
-    /// Why this one is ended, if it is: told once.
-    pub fn take(&mut self, pid: i32) -> Option<String> {
-        self.0.remove(&pid)
-    }
-}
 
 impl Tracer {
     /// Does `work`; one on whose account it fails is lost. Whether it succeeded.

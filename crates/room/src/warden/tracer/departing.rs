@@ -3,138 +3,30 @@
 //! elsewhere.
 
 use super::Tracer;
-use super::bodies::Phase;
 use super::capture::take_apart;
-use super::memory_group::Together;
-use super::onward::Onward;
-use super::passing::Passing;
 use super::sending::{lend, send};
-use super::sharing::Asked;
-use crate::warden::describe_guest::{self, Looked};
+use crate::warden::describe_guest::{self};
 use crate::warden::relatives;
 use crate::warden::shared::Interrupted;
-use crate::warden::sharers::{Sought, refusal};
-use checkpoint::{BodyError, Collected, Headstart, Lender, Slept};
-use image::Image;
+use crate::warden::sharers::refusal;
+use crate::warden::tracer::state::bodies::Phase;
+use crate::warden::tracer::state::departing::Departure;
+use crate::warden::tracer::state::departing::DepartureState;
+use crate::warden::tracer::state::departing::LEAVING;
+use crate::warden::tracer::state::departing::NO_THREAD;
+use crate::warden::tracer::state::departing::Onward;
+use crate::warden::tracer::state::departing::STOPPED;
+use checkpoint::{BodyError, Headstart, Lender, Slept};
 use link::Bulk;
 use migration_plan::Pace;
 use os::awake::Awake;
 use os::inject::Memory;
 use os::ptrace::{self, HostTid, Stopped, TraceError};
 use os::warm::Standby;
+use room_protocol::message::Family;
 use room_protocol::message::onward::Ticket;
-use room_protocol::message::{Family, LockedFile};
 use room_protocol::{Refusal, ToHome};
 use std::cell::RefCell;
-use std::collections::HashMap;
-
-/// Those that leave.
-#[derive(Debug, Default)]
-pub struct Departing {
-    pub(super) states: HashMap<i32, State>,
-    /// What home was told of those that may go to another room.
-    pub(super) outlines: HashMap<i32, Image>,
-    /// Of those that leave together.
-    pub(super) together: Together,
-}
-
-/// How far one is.
-#[derive(Debug)]
-pub enum State {
-    /// These have stopped; others will.
-    Stopping(Vec<Stopped>, Going),
-    /// All have stopped, but another body may have to, too ([`super::sharing`]).
-    Standing(Vec<Stopped>, Going),
-    /// All is collected and on its way; job control had stopped it.
-    Collected { collected: Box<Collected>, was_stopped: bool, _awake: Option<Awake> },
-}
-
-/// How it goes.
-#[derive(Debug)]
-pub struct Going {
-    /// Job control had stopped it.
-    pub stopped: bool,
-    /// For how long its threads had been asleep.
-    pub slept: Slept,
-    /// It does not leave itself, but stands still for this one.
-    pub leader: Option<i32>,
-    /// It does not leave itself, but stands still until what it passes is home's.
-    pub passing: Option<Passing>,
-    /// Files that it has in common with others.
-    pub asked: Option<Asked>,
-    /// Open files of its that may have locks of their own, once they were looked for.
-    pub locked: Option<Vec<LockedFile>>,
-    /// What becomes of those with which it shares memory,
-    pub family: Family,
-    /// and who they are, when all of them stand still.
-    pub relatives: Vec<i32>,
-    /// Its memory areas before it was stopped.
-    pub looked: Option<Looked>,
-    /// If it has so many bytes of its own, pages may follow when it goes on at home.
-    pub follow_bytes: u64,
-    /// How its pages go.
-    pub pace: Pace,
-    /// It goes to another room.
-    pub onward: Option<Onward>,
-    /// It goes home, where this is in place.
-    pub ahead: Headstart,
-    /// A thread that will send it.
-    sender: Option<Standby>,
-    /// While it stands still.
-    awake: Option<Awake>,
-}
-
-/// Why a body stays that nobody can send.
-pub const NO_THREAD: &str = "no thread to send it";
-
-impl Going {
-    /// It stands still for this one.
-    fn following(slept: Slept, leader: i32) -> Going {
-        Going { leader: Some(leader), ..Going::leaving(slept, Family::Stays) }
-    }
-
-    /// It passes descriptors, and stands still for itself.
-    pub fn passing(slept: Slept, pid: i32, passing: Passing) -> Going {
-        Going { passing: Some(passing), ..Going::following(slept, pid) }
-    }
-
-    /// The open files of its that have to become home's.
-    pub fn sought(&self) -> Sought {
-        let may_have_sockets = self.looked.as_ref().is_none_or(|looked| looked.has_sockets);
-        match &self.passing {
-            Some(passing) => passing.sought(),
-            None if may_have_sockets => Sought::CommonAndPairs,
-            None => Sought::Common,
-        }
-    }
-
-    /// Begins the leaving of a process.
-    fn leaving(slept: Slept, family: Family) -> Going {
-        Going {
-            stopped: false,
-            slept,
-            leader: None,
-            passing: None,
-            asked: None,
-            locked: None,
-            family,
-            relatives: Vec::new(),
-            looked: None,
-            follow_bytes: 0,
-            pace: Pace::default(),
-            onward: None,
-            ahead: Headstart::default(),
-            sender: None,
-            awake: None,
-        }
-    }
-}
-
-/// Why what its deputy has to do first cannot be done.
-pub const STOPPED: &str = "it is stopped (by job control or SIGSTOP): continue it first";
-
-/// In the place of the signal that a held thread gets: it is to leave.
-pub const LEAVING: i32 = -1;
 
 impl Tracer {
     /// A body is to leave.
@@ -179,14 +71,14 @@ impl Tracer {
         // What goes at once takes long, and nobody waits for microseconds.
         let is_short = !onward.as_ref().map_or(&ahead, |onward| &onward.ahead).is_none();
         let awake = is_short.then(Awake::now).flatten();
-        let going = Going::leaving(slept, family);
-        self.stop_for(pid, Going { looked, follow_bytes, pace, onward, ahead, sender, awake, ..going });
+        let going = Departure::leaving(slept, family);
+        self.stop_for(pid, Departure { looked, follow_bytes, pace, onward, ahead, sender, awake, ..going });
         self.check_leaving(pid);
     }
 
     /// A body stands still while this one, with which it has files in common, leaves.
     pub fn pause(&mut self, pid: i32, leader: i32) {
-        self.stop_for(pid, Going::following(self.slept(pid), leader));
+        self.stop_for(pid, Departure::following(self.slept(pid), leader));
     }
 
     /// For how long its threads have been asleep; at most since it came.
@@ -197,17 +89,17 @@ impl Tracer {
         threads.iter().filter_map(|(host, _)| Some((host.0, slept(*host)?))).collect()
     }
 
-    pub(super) fn stop_for(&mut self, pid: i32, going: Going) {
+    pub(super) fn stop_for(&mut self, pid: i32, going: Departure) {
         let threads = self.room.guests().threads_of(pid);
         // Who is about to die, or to make a process at home, has stopped already.
         let mut held = self.dying.take(pid);
-        held.extend(self.unmade.take(pid));
+        held.extend(self.unsupported_calls.take(pid));
         let running = threads.iter().filter(|(host, _)| held.iter().all(|t| t.tid() != *host));
         for (host, _) in running.filter(|(host, _)| !self.births.is_unseen(*host)) {
             // One that has ended is reported.
             drop(ptrace::interrupt(*host));
         }
-        self.departing.states.insert(pid, State::Stopping(held, going));
+        self.departing.states.insert(pid, DepartureState::Stopping(held, going));
     }
 
     pub(super) fn cannot_leave(&self, pid: i32, why: impl Into<Refusal>) {
@@ -217,17 +109,18 @@ impl Tracer {
     /// A thread has stopped because we asked; gives it back if its process is not leaving.
     pub fn leaving_stop(&mut self, stopped: Stopped, signal: i32) -> Result<Option<Stopped>, TraceError> {
         let Some(pid) = self.leaving(stopped.tid()) else { return Ok(Some(stopped)) };
-        self.needless.forget_thread(stopped.tid());
+        self.stale_stops.forget_thread(stopped.tid());
         let mut stopped = stopped;
         if signal != libc::SIGTRAP {
-            let follows = matches!(self.departing.states.get(&pid), Some(State::Stopping(_, g)) if g.leader.is_some());
+            let follows =
+                matches!(self.departing.states.get(&pid), Some(DepartureState::Stopping(_, g)) if g.leader.is_some());
             let refused =
                 if follows { Err(BodyError::Stays(STOPPED.into())) } else { checkpoint::end_its_call(&mut stopped) };
             if let Err(e) = refused {
                 self.stay_for(pid, refusal(&e));
                 return Ok(Some(stopped));
             }
-            if let Some(State::Stopping(_, going)) = self.departing.states.get_mut(&pid) {
+            if let Some(DepartureState::Stopping(_, going)) = self.departing.states.get_mut(&pid) {
                 going.stopped = true;
             }
         }
@@ -243,7 +136,7 @@ impl Tracer {
                 self.add_leaving(pid, stopped);
             }
             Interrupted::Running { id, asked } => {
-                self.held.keep(id, stopped, LEAVING);
+                self.interrupted_calls.keep(id, stopped, LEAVING);
                 if asked {
                     self.room.tell(&ToHome::Cancel { id });
                 }
@@ -257,7 +150,7 @@ impl Tracer {
     pub fn interrupt_leaving(&self, host: HostTid) {
         let Some(pid) = self.leaving(host) else { return };
         let has_stopped = match self.departing.states.get(&pid) {
-            Some(State::Stopping(threads, _)) => threads.iter().any(|t| t.tid() == host),
+            Some(DepartureState::Stopping(threads, _)) => threads.iter().any(|t| t.tid() == host),
             _ => true,
         };
         if !has_stopped {
@@ -267,7 +160,7 @@ impl Tracer {
 
     fn leaving(&self, host: HostTid) -> Option<i32> {
         let pid = self.room.guests().who(host)?.pid;
-        matches!(self.departing.states.get(&pid), Some(State::Stopping(..))).then_some(pid)
+        matches!(self.departing.states.get(&pid), Some(DepartureState::Stopping(..))).then_some(pid)
     }
 
     /// The call of a thread that is to leave has ended at home with this result.
@@ -288,26 +181,26 @@ impl Tracer {
     }
 
     fn add_leaving(&mut self, pid: i32, stopped: Stopped) {
-        let Some(State::Stopping(threads, _)) = self.departing.states.get_mut(&pid) else { return };
+        let Some(DepartureState::Stopping(threads, _)) = self.departing.states.get_mut(&pid) else { return };
         threads.push(stopped);
         self.check_leaving(pid);
     }
 
     /// A thread of this process has stopped or ended: perhaps it was the last that was waited for.
     pub fn check_leaving(&mut self, pid: i32) {
-        let Some(State::Stopping(threads, _)) = self.departing.states.get(&pid) else { return };
+        let Some(DepartureState::Stopping(threads, _)) = self.departing.states.get(&pid) else { return };
         if threads.len() < self.room.guests().threads_of(pid).len() {
             return;
         }
-        if let Some(State::Stopping(threads, going)) = self.departing.states.remove(&pid) {
+        if let Some(DepartureState::Stopping(threads, going)) = self.departing.states.remove(&pid) {
             let leader = going.leader.unwrap_or(pid);
-            self.departing.states.insert(pid, State::Standing(threads, going));
+            self.departing.states.insert(pid, DepartureState::Standing(threads, going));
             self.check_family(leader);
         }
     }
 
     /// Goes on with a process whose threads all stand still.
-    pub fn all_stopped(&mut self, pid: i32, mut threads: Vec<Stopped>, mut going: Going) {
+    pub fn all_stopped(&mut self, pid: i32, mut threads: Vec<Stopped>, mut going: Departure) {
         let Some(host) = self.room.guests().host(pid) else {
             self.let_go(pid);
             return self.cannot_leave(pid, "it ended");
@@ -329,7 +222,8 @@ impl Tracer {
                     self.signals.fill_in(pid, info);
                 }
                 let collected = Box::new(collected);
-                let state = State::Collected { collected, was_stopped: going.stopped, _awake: going.awake.take() };
+                let state =
+                    DepartureState::Collected { collected, was_stopped: going.stopped, _awake: going.awake.take() };
                 self.departing.states.insert(pid, state);
                 let elsewhere = self.tell_shared(pid, (going.family, &going.relatives), memories);
                 // Home lets them all run at once.
@@ -391,7 +285,7 @@ impl Tracer {
     pub fn follows(&self, pid: i32) -> bool {
         matches!(
             self.departing.states.get(&pid),
-            Some(State::Stopping(_, going) | State::Standing(_, going)) if going.leader.is_some()
+            Some(DepartureState::Stopping(_, going) | DepartureState::Standing(_, going)) if going.leader.is_some()
         )
     }
 
@@ -401,10 +295,10 @@ impl Tracer {
         self.room.windows.close(pid);
         self.room.lenders.with(pid, Lender::stop);
         match self.departing.states.remove(&pid) {
-            Some(State::Stopping(threads, going) | State::Standing(threads, going)) => {
+            Some(DepartureState::Stopping(threads, going) | DepartureState::Standing(threads, going)) => {
                 let all = self.room.guests().threads_of(pid).into_iter().map(|(host, _)| host.0);
                 let running = all.filter(|host| threads.iter().all(|t| t.tid().0 != *host));
-                self.needless.add(running.map(|host| (host, going.slept.get(&host).copied().unwrap_or_default())));
+                self.stale_stops.add(running.map(|host| (host, going.slept.get(&host).copied().unwrap_or_default())));
                 self.stop_again(pid, going.stopped);
                 go_on(threads, &going.slept);
                 match going.leader {
@@ -414,14 +308,16 @@ impl Tracer {
                     }
                     Some(leader) if leader == pid => self.not_passed(pid, going.passing, &why),
                     // It may be over for that one already.
-                    Some(leader) if matches!(self.departing.states.get(&leader), Some(State::Standing(..))) => {
+                    Some(leader)
+                        if matches!(self.departing.states.get(&leader), Some(DepartureState::Standing(..))) =>
+                    {
                         let words = format!("process {pid} has an open file or memory in common with it: {}", why.why);
                         self.stay_for(leader, Refusal { why: words, ..why });
                     }
                     Some(_) => {}
                 }
             }
-            Some(State::Collected { collected, was_stopped, .. }) => {
+            Some(DepartureState::Collected { collected, was_stopped, .. }) => {
                 match collected.give_back() {
                     Ok(threads) => {
                         self.stop_again(pid, was_stopped);
@@ -447,17 +343,17 @@ impl Tracer {
         os::fault::past("leave there");
         self.room.windows.close(pid);
         self.room.lenders.with(pid, Lender::stop);
-        if let Some(State::Collected { collected, .. }) = self.departing.states.remove(&pid)
+        if let Some(DepartureState::Collected { collected, .. }) = self.departing.states.remove(&pid)
             && relatives::begetter(&self.room, pid).is_some()
         {
             // Its parent goes on with that memory. One that has ended leaves nothing either.
             drop(collected.clear_away());
         }
-        self.departing.together.forget(pid);
+        self.departing.memory_groups.forget(pid);
         // Should it come again, its deputy counts from nothing, too.
         self.stops.forget(pid);
         self.dying.forget(pid);
-        self.unmade.forget(pid);
+        self.unsupported_calls.forget(pid);
         self.room.going_home.forget(pid);
         self.arriving.forget(pid);
         if self.bodies.await_failed(pid) {
@@ -488,8 +384,8 @@ impl Tracer {
     /// A body ended while it was to leave.
     pub fn ended_leaving(&mut self, pid: i32) {
         match self.departing.states.remove(&pid) {
-            Some(State::Stopping(_, Going { leader: Some(leader), .. }))
-            | Some(State::Standing(_, Going { leader: Some(leader), .. })) => {
+            Some(DepartureState::Stopping(_, Departure { leader: Some(leader), .. }))
+            | Some(DepartureState::Standing(_, Departure { leader: Some(leader), .. })) => {
                 // One that stood still for itself has passed nothing.
                 if leader == pid { self.let_go(pid) } else { self.check_family(leader) }
             }

@@ -6,37 +6,8 @@
 use super::Tracer;
 use crate::warden::home;
 use crate::warden::ledger::is_end;
+use crate::warden::tracer::orders::News;
 use os::signals;
-use room_protocol::message::CallId;
-
-/// What a parent is told when the body of its child has ended.
-#[derive(Debug, Default)]
-pub struct Ends {
-    waiting: Vec<(i32, News)>,
-}
-
-/// A word of home's about a child.
-#[derive(Debug)]
-pub enum News {
-    /// The parent has waited for it: the result of its call.
-    Wait {
-        /// The id of the call.
-        id: CallId,
-        /// The result of the call.
-        result: i64,
-        /// The bytes that it wrote.
-        out: Vec<u8>,
-    },
-    /// The SIGCHLD that tells the parent.
-    Signal {
-        /// PID of the parent.
-        pid: i32,
-        /// The thread that it is for, if it is for one.
-        tid: Option<i32>,
-        /// The signal as the parent gets it (siginfo_t of sigaction(2)).
-        info: [u8; 128],
-    },
-}
 
 /// The child of whose end this signal tells.
 pub fn ended_child(info: &[u8; 128]) -> Option<i32> {

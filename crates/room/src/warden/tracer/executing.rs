@@ -44,7 +44,7 @@ impl Tracer {
         let mut registers = stopped.registers()?;
         let executes = matches!(registers.orig_rax as i64, libc::SYS_execve | libc::SYS_execveat);
         if !executes || registers.rax as i64 != -i64::from(libc::EPERM) {
-            self.unmade.forget_thread(host);
+            self.unsupported_calls.forget_thread(host);
             return Ok(stopped);
         }
         let pid = self.room.guests().who(host).map(|who| who.pid);
@@ -58,7 +58,7 @@ impl Tracer {
         let by_shell = registers.orig_rax as i64 == libc::SYS_execve && through_shell(host, &mut registers).is_some();
         let stopped = if by_shell { self.fails_no_more(stopped, &mut registers)? } else { stopped };
         self.change_traced(pid, ToBeTraced::Promised, if by_shell { ToBeTraced::ByShell } else { ToBeTraced::No });
-        self.unmade.forget_thread(host);
+        self.unsupported_calls.forget_thread(host);
         Ok(stopped)
     }
 

@@ -14,67 +14,15 @@ use super::Tracer;
 use crate::guest_memory;
 use crate::warden::device_numbers::{bytes_of, written_at};
 use crate::warden::shared::Shared;
+use crate::warden::tracer::orders::Which;
 use os::inject::Inside;
 use os::ptrace::{HostTid, Stopped, TraceError};
 use room_protocol::message::StandinId;
-use std::collections::HashMap;
-use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use systable::filter::{self, Number};
 
 /// The most filters for single descriptors that a process gets: every one costs every call some
 /// nanoseconds.
 const MAX: usize = 32;
-
-/// What is to be shown.
-#[derive(Clone, Copy, Debug)]
-pub enum Which {
-    /// Only this descriptor.
-    One(i32),
-    /// The one that the thread's call has returned; it may have an offset, or never has one.
-    Returned { has_offset: bool },
-    /// All that there are.
-    All,
-    /// Those of the file system, in the call that the thread makes: about a descriptor of which
-    /// home would be asked, were that a stand-in.
-    Devices,
-}
-
-/// Threads that are made to make seccomp(2) or userfaultfd(2), about which the guests' filter asks
-/// too: to install a filter, to be answered by a descriptor, to be watched.
-#[derive(Debug, Default)]
-pub struct Filtering(Mutex<HashMap<HostTid, Option<Arc<OwnedFd>>>>);
-
-impl Filtering {
-    fn lock(&self) -> MutexGuard<'_, HashMap<HostTid, Option<Arc<OwnedFd>>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// From now on this thread may.
-    pub fn begin(&self, host: HostTid) {
-        self.lock().insert(host, None);
-    }
-
-    /// From now on this file is the answer.
-    pub fn offer(&self, host: HostTid, file: Arc<OwnedFd>) {
-        self.lock().insert(host, Some(file));
-    }
-
-    /// What the thread is to be answered.
-    pub fn offered(&self, host: HostTid) -> Option<Arc<OwnedFd>> {
-        self.lock().get(&host).cloned().flatten()
-    }
-
-    /// It may no more.
-    pub fn end(&self, host: HostTid) {
-        self.lock().remove(&host);
-    }
-
-    /// Whether it may.
-    pub fn may(&self, host: HostTid) -> bool {
-        self.lock().contains_key(&host)
-    }
-}
 
 impl crate::warden::guests::Guests {
     /// What this descriptor of the process needs to look as at home, if it does not: a filter for

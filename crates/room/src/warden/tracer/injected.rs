@@ -7,15 +7,16 @@
 //! ([`crate::warden::ahead`]).
 
 use super::Tracer;
-use super::fstat_filters::{Which, show};
+use super::fstat_filters::show;
 use crate::warden::shared::Shared;
+use crate::warden::tracer::orders::Which;
+use crate::warden::tracer::state::injected::Task;
+use crate::warden::tracer::state::injected::add_signal;
 use checkpoint::rewind;
 use os::inject::{Inside, Memory, gate};
 use os::pidfd::PidFd;
 use os::ptrace::{self, HostTid, Stopped, TraceError};
-use os::signals;
 use os::track::USERFAULTFD_FLAGS;
-use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
@@ -23,41 +24,6 @@ use std::time::Duration;
 /// So far below a thread's stack pointer nothing lies that is its own, or that rewinding a call
 /// puts there.
 const BELOW_STACK_BYTES: u64 = 1024;
-
-/// What a thread is to do.
-#[derive(Clone, Debug)]
-enum Task {
-    /// Send a signal: to which thread (by its number in the room), if it is for one, and what it
-    /// carries.
-    Signal(Option<i32>, [u8; 128]),
-    /// Have descriptors look as at home.
-    Show(Which),
-    /// Make a userfaultfd, which goes there.
-    Track(Sender<Result<OwnedFd, String>>),
-}
-
-/// What threads are to do, and for how long they slept when that came.
-#[derive(Debug, Default)]
-pub struct Injected {
-    waiting: HashMap<HostTid, (Duration, Vec<Task>)>,
-}
-
-impl Injected {
-    /// A thread ended.
-    pub fn forget_thread(&mut self, host: HostTid) {
-        self.waiting.remove(&host);
-    }
-
-    /// Signals that this thread is to send and has not yet: for which thread, if for one, and what
-    /// they carry.
-    pub fn signals(&self, host: HostTid) -> impl Iterator<Item = (Option<i32>, &[u8; 128])> {
-        let tasks = self.waiting.get(&host).map_or(&[][..], |(_, tasks)| tasks);
-        tasks.iter().filter_map(|task| match task {
-            Task::Signal(tid, info) => Some((*tid, info)),
-            Task::Show(_) | Task::Track(_) => None,
-        })
-    }
-}
 
 impl Tracer {
     /// Has a process that reads its signals send this one to itself, if all its threads block it;
@@ -135,23 +101,6 @@ impl Tracer {
                 }
             }
         }
-    }
-}
-
-/// Adds a signal, if it does not wait already and is not one too many.
-fn add_signal(tasks: &mut Vec<Task>, waiting: signals::Signal) {
-    let (tid, info) = waiting;
-    let signal = signals::number(&info);
-    let same = |task: &&Task| match task {
-        Task::Signal(to, of) => *to == tid && signals::number(of) == signal,
-        Task::Show(_) | Task::Track(_) => false,
-    };
-    let is_one_too_many = match signals::is_queued(signal) {
-        true => tasks.len() >= signals::REAL_TIME_MAX,
-        false => tasks.iter().any(|task| same(&task)),
-    };
-    if !is_one_too_many {
-        tasks.push(Task::Signal(tid, info));
     }
 }
 

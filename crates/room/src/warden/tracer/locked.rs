@@ -2,9 +2,9 @@
 //! are ([`crate::warden::locked`]).
 
 use super::Tracer;
-use super::departing::State;
 use super::injected::with_inside;
 use crate::warden::describe_guest::HomeFiles;
+use crate::warden::tracer::state::departing::DepartureState;
 use checkpoint::BodyError;
 use os::ptrace::HostTid;
 use room_protocol::message::LockedFile;
@@ -12,7 +12,7 @@ use room_protocol::message::LockedFile;
 impl Tracer {
     /// Looks for those of a body that stands still, once.
     pub fn find_locked(&mut self, pid: i32) -> Result<(), BodyError> {
-        let Some(State::Standing(threads, going)) = self.departing.states.get_mut(&pid) else { return Ok(()) };
+        let Some(DepartureState::Standing(threads, going)) = self.departing.states.get_mut(&pid) else { return Ok(()) };
         if going.locked.is_some() {
             return Ok(());
         }
@@ -31,7 +31,7 @@ impl Tracer {
             }
             Ok(())
         })?;
-        if let Some(State::Standing(threads, going)) = self.departing.states.get_mut(&pid) {
+        if let Some(DepartureState::Standing(threads, going)) = self.departing.states.get_mut(&pid) {
             threads.push(stopped);
             going.locked = Some(found);
             looked?;

@@ -3,41 +3,20 @@
 //! they have in common comes with the first that has it.
 
 use super::Tracer;
-use super::departing::State;
 use crate::warden::relatives;
 use crate::warden::sharers::refusal;
+use crate::warden::tracer::state::departing::DepartureState;
 use migration_plan::Pace;
 use os::areas::Shown;
 use room_protocol::message::Family;
 use room_protocol::{Refusal, ToHome};
-use std::collections::{BTreeSet, HashMap, HashSet};
-
-/// What was sent of memories in common, by the first of those that leave.
-#[derive(Debug, Default)]
-pub struct Together(HashMap<i32, HashSet<Shown>>);
-
-impl Together {
-    /// A body with these memories was collected: which of them went with another. `first`: who is
-    /// the first of its family.
-    fn collected(&mut self, pid: i32, first: i32, memories: &[Shown]) -> Vec<bool> {
-        if pid == first {
-            self.0.insert(pid, HashSet::new());
-        }
-        let sent = self.0.entry(first).or_default();
-        memories.iter().map(|memory| !sent.insert(*memory)).collect()
-    }
-
-    /// It is over.
-    pub fn forget(&mut self, first: i32) {
-        self.0.remove(&first);
-    }
-}
+use std::collections::BTreeSet;
 
 impl Tracer {
     /// With whom a body that is to leave has to leave, as far as that is known while they run.
     pub(super) fn family_of(&self, pid: i32) -> Result<BTreeSet<i32>, checkpoint::BodyError> {
         match self.departing.states.get(&pid) {
-            Some(State::Standing(_, going)) if going.family == Family::Comes => relatives::of(&self.room, pid),
+            Some(DepartureState::Standing(_, going)) if going.family == Family::Comes => relatives::of(&self.room, pid),
             // Those of one that comes with another were found with that one.
             _ => Ok(BTreeSet::new()),
         }
@@ -48,10 +27,10 @@ impl Tracer {
         if let Err(e) = os::fault::at("join there") {
             return self.cannot_leave(pid, refusal(&e.into()));
         }
-        let is_collected = matches!(self.departing.states.get(&first), Some(State::Collected { .. }));
+        let is_collected = matches!(self.departing.states.get(&first), Some(DepartureState::Collected { .. }));
         let own_bytes = self.room.guests().host(pid).and_then(|host| os::process::anonymous_bytes(host.0).ok());
         match self.departing.states.get_mut(&pid) {
-            Some(State::Standing(_, going)) if going.leader == Some(first) && is_collected => {
+            Some(DepartureState::Standing(_, going)) if going.leader == Some(first) && is_collected => {
                 going.leader = None;
                 (going.family, going.follow_bytes, going.pace) = (Family::With(first), u64::MAX, pace);
                 self.room.tell(&ToHome::Leaving { pid, own_bytes: own_bytes.unwrap_or(0) });
@@ -72,7 +51,7 @@ impl Tracer {
             return;
         }
         for pid in others.iter().copied().chain([first]) {
-            if let Some(State::Standing(_, going)) = self.departing.states.get_mut(&pid) {
+            if let Some(DepartureState::Standing(_, going)) = self.departing.states.get_mut(&pid) {
                 going.relatives = others.iter().copied().chain([first]).filter(|other| *other != pid).collect();
             }
         }
@@ -93,7 +72,7 @@ impl Tracer {
             Family::With(first) => (first, Vec::new()),
             Family::Comes | Family::Stays => (pid, relatives.to_vec()),
         };
-        let elsewhere = self.departing.together.collected(pid, first, &memories);
+        let elsewhere = self.departing.memory_groups.collected(pid, first, &memories);
         self.room.tell(&ToHome::Shares { pid, others, memories });
         elsewhere
     }

@@ -4,12 +4,13 @@
 //! ([`crate::warden::direct_link`]).
 
 use super::Tracer;
-use super::departing::NO_THREAD;
 use crate::warden::ahead::{self, Begun, Pages, Watch, send_image, send_message};
 use crate::warden::describe_guest;
-use crate::warden::direct_link::{self, Out};
+use crate::warden::direct_link::{self};
 use crate::warden::homeward;
 use crate::warden::sharers::refusal;
+use crate::warden::tracer::state::departing::NO_THREAD;
+use crate::warden::tracer::state::departing::Onward;
 use checkpoint::{BodyError, Headstart, Left, Lender, Lent};
 use image::Image;
 use link::Bulk;
@@ -21,17 +22,6 @@ use room_protocol::message::onward::{OUTLINE_BYTES_MAX, Outline, Said};
 use room_protocol::{Kind, ToHome, ToRoom, page_frames};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
-
-/// Where a body goes that leaves for another room.
-#[derive(Debug)]
-pub struct Onward {
-    /// What the body holds that was made for it there.
-    pub outline: Image,
-    /// The way to the other room.
-    pub way: Out,
-    /// What has gone by it already.
-    pub ahead: Headstart,
-}
 
 impl Tracer {
     /// Tells home what a body holds.

@@ -5,8 +5,6 @@
 //! kernel, and of real-time ones so many. What is left comes from home, which has no reason to send
 //! much: a home that does loses its room ([`Orders::is_flooded`]).
 
-use super::ends::News;
-use super::fstat_filters::Which;
 use crate::warden::standins::Asked;
 use checkpoint::Window;
 use image::Image;
@@ -369,6 +367,43 @@ impl Orders {
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A word of home's about a child.
+#[derive(Debug)]
+pub enum News {
+    /// The parent has waited for it: the result of its call.
+    Wait {
+        /// The id of the call.
+        id: CallId,
+        /// The result of the call.
+        result: i64,
+        /// The bytes that it wrote.
+        out: Vec<u8>,
+    },
+    /// The SIGCHLD that tells the parent.
+    Signal {
+        /// PID of the parent.
+        pid: i32,
+        /// The thread that it is for, if it is for one.
+        tid: Option<i32>,
+        /// The signal as the parent gets it (siginfo_t of sigaction(2)).
+        info: [u8; 128],
+    },
+}
+
+/// What is to be shown.
+#[derive(Clone, Copy, Debug)]
+pub enum Which {
+    /// Only this descriptor.
+    One(i32),
+    /// The one that the thread's call has returned; it may have an offset, or never has one.
+    Returned { has_offset: bool },
+    /// All that there are.
+    All,
+    /// Those of the file system, in the call that the thread makes: about a descriptor of which
+    /// home would be asked, were that a stand-in.
+    Devices,
 }
 
 #[cfg(test)]

@@ -4,64 +4,12 @@
 //! its call is made again, and finds stand-ins.
 
 use super::Tracer;
-use super::departing::{Going, State};
-use crate::warden::sharers::{Commons, Sought};
+use crate::warden::tracer::state::departing::Departure;
+use crate::warden::tracer::state::departing::DepartureState;
+use crate::warden::tracer::state::passing::Passing;
 use os::ptrace::{self, HostTid};
 use room_protocol::Refusal;
-use std::collections::{BTreeSet, HashMap};
-use std::sync::{Mutex, PoisonError};
-
-/// How often a call is made again because of something that stood in the way for a moment; then its
-/// process goes home for it.
-const TRIES_MAX: u32 = 100;
-
-/// A call that passes descriptors: its thread, and their numbers.
-#[derive(Clone, Debug)]
-pub struct Passing {
-    host: HostTid,
-    fds: BTreeSet<i32>,
-}
-
-impl Passing {
-    /// The open files that have to become home's.
-    pub fn sought(&self) -> Sought {
-        Sought::Behind(self.fds.clone())
-    }
-
-    /// Why they cannot, if some of them are none of `found`.
-    pub fn lacks(&self, pid: i32, found: &Commons) -> Option<Refusal> {
-        let why = || "a descriptor that it passes is of a kind that only comes home with its process";
-        (!found.have(pid, &self.fds)).then(|| why().into())
-    }
-}
-
-/// Calls that could not pass their descriptors from here, by thread: how often they were made
-/// again.
-#[derive(Debug, Default)]
-pub struct Unpassed(Mutex<HashMap<HostTid, u32>>);
-
-impl Unpassed {
-    fn change<T>(&self, change: impl FnOnce(&mut HashMap<HostTid, u32>) -> T) -> T {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Whether this thread's process must go home for what it passes.
-    pub fn must_go(&self, host: HostTid) -> bool {
-        self.change(|all| all.get(&host).is_some_and(|tries| *tries >= TRIES_MAX))
-    }
-
-    /// The thread has passed something, or goes home, or has ended.
-    pub fn forget(&self, host: HostTid) {
-        self.change(|all| all.remove(&host));
-    }
-
-    fn add(&self, host: HostTid, why: &Refusal) {
-        self.change(|all| {
-            let tries = all.entry(host).or_insert(0);
-            *tries = if why.fleeting { *tries + 1 } else { TRIES_MAX };
-        });
-    }
-}
+use std::collections::BTreeSet;
 
 impl Tracer {
     /// A thread waits in a call that passes these descriptors.
@@ -76,13 +24,13 @@ impl Tracer {
             return;
         }
         let slept = self.slept(who.pid);
-        self.stop_for(who.pid, Going::passing(slept, who.pid, Passing { host, fds }));
+        self.stop_for(who.pid, Departure::passing(slept, who.pid, Passing { host, fds }));
         self.check_leaving(who.pid);
     }
 
     /// A body and those that stand still for it go on: what it passes is home's.
     pub(super) fn passed(&mut self, pid: i32) {
-        if let Some(State::Standing(_, going)) = self.departing.states.get_mut(&pid) {
+        if let Some(DepartureState::Standing(_, going)) = self.departing.states.get_mut(&pid) {
             going.passing = None;
         }
         self.let_go(pid);
@@ -95,24 +43,5 @@ impl Tracer {
             self.room.unpassed.add(host, why);
         }
         self.let_go(pid);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_stands_in_the_way_for_a_moment_is_tried_again() {
-        let (unpassed, host) = (Unpassed::default(), HostTid(7));
-        for _ in 1..TRIES_MAX {
-            unpassed.add(host, &Refusal { why: String::new(), fleeting: true });
-        }
-        assert!(!unpassed.must_go(host));
-        unpassed.add(host, &Refusal { why: String::new(), fleeting: true });
-        assert!(unpassed.must_go(host));
-        unpassed.forget(host);
-        unpassed.add(host, &"for good".into());
-        assert!(unpassed.must_go(host));
     }
 }

@@ -3,27 +3,23 @@
 //! any other does. Should it stay after all, nobody notices.
 
 use super::Tracer;
-use super::departing::{Going, STOPPED, State};
 use super::fstat_filters::show;
 use super::injected::with_inside;
 use crate::warden::relatives;
 use crate::warden::sharers::{self, Commons, Held, Watch, What, refusal};
 use crate::warden::spares::Spare;
+use crate::warden::tracer::state::departing::Departure;
+use crate::warden::tracer::state::departing::DepartureState;
+use crate::warden::tracer::state::departing::STOPPED;
+use crate::warden::tracer::state::departing::Takeover;
 use checkpoint::BodyError;
 use os::inject::Inside;
 use os::ptrace::TraceError;
 use room_protocol::message::{Common, CommonFile, Family, LockedFile, StandinId};
 use room_protocol::{Refusal, ToHome};
 use std::collections::BTreeSet;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
-
-/// What home was asked to take over.
-#[derive(Debug)]
-pub struct Asked {
-    files: Vec<(StandinId, Arc<OwnedFd>, Held)>,
-    watches: Vec<Watch>,
-}
 
 impl Tracer {
     /// All threads of a body that is to leave stand still, or of one that has files in common with
@@ -34,7 +30,9 @@ impl Tracer {
         }
         loop {
             let (sought, passing) = match self.departing.states.get(&leader) {
-                Some(State::Standing(_, going)) if going.asked.is_none() => (going.sought(), going.passing.clone()),
+                Some(DepartureState::Standing(_, going)) if going.asked.is_none() => {
+                    (going.sought(), going.passing.clone())
+                }
                 _ => return,
             };
             let found =
@@ -51,7 +49,7 @@ impl Tracer {
                 return self.leave_alone(leader);
             }
             let (stopped, first) = match self.departing.states.get(&leader) {
-                Some(State::Standing(_, going)) => (going.stopped, going.family),
+                Some(DepartureState::Standing(_, going)) => (going.stopped, going.family),
                 _ => return,
             };
             if stopped {
@@ -64,7 +62,10 @@ impl Tracer {
                         let words = format!("process {pid} has an open file or memory in common with it: {STOPPED}");
                         return self.stay_for(leader, words.as_str());
                     }
-                    None if self.bodies.is_running(*pid) && !self.dying.holds(*pid) && !self.unmade.holds(*pid) => {
+                    None if self.bodies.is_running(*pid)
+                        && !self.dying.holds(*pid)
+                        && !self.unsupported_calls.holds(*pid) =>
+                    {
                         if let Some(other) = relatives::begetter(&self.room, *pid) {
                             // If it is that one itself, waiting is in vain.
                             return self
@@ -73,13 +74,15 @@ impl Tracer {
                         new = true;
                         self.pause(*pid, leader);
                     }
-                    Some(State::Stopping(_, going) | State::Standing(_, going)) if going.leader == Some(leader) => {}
+                    Some(DepartureState::Stopping(_, going) | DepartureState::Standing(_, going))
+                        if going.leader == Some(leader) => {}
                     // It comes with the same one, later.
-                    Some(State::Standing(_, going)) if going.leader.is_some_and(|l| first == Family::With(l)) => {}
+                    Some(DepartureState::Standing(_, going))
+                        if going.leader.is_some_and(|l| first == Family::With(l)) => {}
                     _ => return self.stay_for(leader, at_wrong_moment(*pid)),
                 }
             }
-            let stands = |pid: &i32| matches!(self.departing.states.get(pid), Some(State::Standing(..)));
+            let stands = |pid: &i32| matches!(self.departing.states.get(pid), Some(DepartureState::Standing(..)));
             if !others.iter().all(stands) {
                 return;
             }
@@ -98,7 +101,8 @@ impl Tracer {
 
     /// The deputy of this process is stopped: whoever waits for it to stand still waits no longer.
     pub fn stops_for_another(&mut self, pid: i32) {
-        if matches!(self.departing.states.get(&pid), Some(State::Stopping(_, going)) if going.leader.is_some()) {
+        if matches!(self.departing.states.get(&pid), Some(DepartureState::Stopping(_, going)) if going.leader.is_some())
+        {
             self.stay_for(pid, STOPPED);
         }
     }
@@ -106,10 +110,11 @@ impl Tracer {
     /// It leaves, or has passed what it is to pass; with one that leaves will those that share
     /// memory with it, if any do.
     fn leave_alone(&mut self, pid: i32) {
-        if matches!(self.departing.states.get(&pid), Some(State::Standing(_, going)) if going.passing.is_some()) {
+        if matches!(self.departing.states.get(&pid), Some(DepartureState::Standing(_, going)) if going.passing.is_some())
+        {
             return self.passed(pid);
         }
-        if let Some(State::Standing(threads, going)) = self.departing.states.remove(&pid) {
+        if let Some(DepartureState::Standing(threads, going)) = self.departing.states.remove(&pid) {
             self.let_go_but(pid, &going.relatives);
             self.all_stopped(pid, threads, going);
         }
@@ -117,15 +122,15 @@ impl Tracer {
 
     /// Those that stand still for this one go on.
     pub fn let_go(&mut self, leader: i32) {
-        self.departing.together.forget(leader);
+        self.departing.memory_groups.forget(leader);
         self.let_go_but(leader, &[]);
     }
 
     fn let_go_but(&mut self, leader: i32, kept: &[i32]) {
-        let of = |going: &Going| going.leader == Some(leader);
+        let of = |going: &Departure| going.leader == Some(leader);
         let mut waiting = Vec::new();
         for (pid, state) in &self.departing.states {
-            if let State::Stopping(_, going) | State::Standing(_, going) = state
+            if let DepartureState::Stopping(_, going) | DepartureState::Standing(_, going) = state
                 && of(going)
                 && !kept.contains(pid)
             {
@@ -140,10 +145,10 @@ impl Tracer {
             return self.stay_for(leader, refusal(&e.into()));
         }
         let locked = match self.departing.states.get(&leader) {
-            Some(State::Standing(_, going)) => going.locked.clone().unwrap_or_default(),
+            Some(DepartureState::Standing(_, going)) => going.locked.clone().unwrap_or_default(),
             _ => return,
         };
-        let mut asked = Asked { files: Vec::new(), watches: commons.watches };
+        let mut asked = Takeover { files: Vec::new(), watches: commons.watches };
         let mut told = Vec::new();
         for held in commons.files {
             let spare = match held.what {
@@ -167,7 +172,7 @@ impl Tracer {
             told.push(common(standin, &held, &locked));
             asked.files.push((standin, Arc::new(file), held));
         }
-        if let Some(State::Standing(_, going)) = self.departing.states.get_mut(&leader) {
+        if let Some(DepartureState::Standing(_, going)) = self.departing.states.get_mut(&leader) {
             going.asked = Some(asked);
             let (pid, files, pipes, pairs) = (leader, told, commons.pipes, commons.pairs);
             self.room.tell(&match going.passing {
@@ -180,7 +185,7 @@ impl Tracer {
     /// Home has answered: it has the files, under these numbers.
     pub fn share(&mut self, leader: i32, result: Result<Vec<(i32, StandinId, i32)>, Refusal>) {
         let asked = match self.departing.states.get_mut(&leader) {
-            Some(State::Standing(_, going)) => going.asked.take(),
+            Some(DepartureState::Standing(_, going)) => going.asked.take(),
             // It was called off.
             _ => return,
         };
@@ -210,9 +215,9 @@ impl Tracer {
     }
 
     /// Puts the stand-ins into a body's table.
-    fn replace_in(&mut self, pid: i32, asked: &Asked) -> Result<(), BodyError> {
+    fn replace_in(&mut self, pid: i32, asked: &Takeover) -> Result<(), BodyError> {
         let host = self.room.guests().host(pid).ok_or(BodyError::Gone)?;
-        let Some(State::Standing(threads, going)) = self.departing.states.get_mut(&pid) else {
+        let Some(DepartureState::Standing(threads, going)) = self.departing.states.get_mut(&pid) else {
             return Err(BodyError::Gone);
         };
         let at = threads.iter().position(|t| t.tid() == host).ok_or(BodyError::Gone)?;
@@ -247,7 +252,7 @@ impl Tracer {
             }
             watches.iter().try_for_each(|watch| control(inside, at, libc::EPOLL_CTL_ADD, watch))
         })?;
-        if let Some(State::Standing(threads, _)) = self.departing.states.get_mut(&pid) {
+        if let Some(DepartureState::Standing(threads, _)) = self.departing.states.get_mut(&pid) {
             threads.push(stopped);
         }
         Ok(replaced?)

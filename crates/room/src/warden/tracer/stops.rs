@@ -5,45 +5,9 @@
 
 use super::Tracer;
 use super::dying::tell_fault;
-use os::ptrace::{HostTid, Stopped, TraceError};
+use crate::warden::signal_action::is_default;
+use os::ptrace::{Stopped, TraceError};
 use room_protocol::ToHome;
-use std::collections::{HashMap, HashSet};
-
-/// Threads that wait for home's word, by process.
-#[derive(Debug, Default)]
-pub struct Stops {
-    pausing: HashMap<i32, Vec<Stopped>>,
-    /// SIGCONTs that came from home.
-    continued: HashMap<i32, u32>,
-    /// Processes whose deputies are stopped.
-    stopped: HashSet<i32>,
-}
-
-impl Stops {
-    /// A thread ended.
-    pub fn forget_thread(&mut self, host: HostTid) {
-        self.pausing.values_mut().for_each(|threads| threads.retain(|t| t.tid() != host));
-    }
-
-    /// A process is gone.
-    pub fn forget(&mut self, pid: i32) {
-        self.pausing.remove(&pid);
-        self.continued.remove(&pid);
-        self.stopped.remove(&pid);
-    }
-
-    /// Its deputy is stopped: what that runs for it does not end before it is continued.
-    pub fn is_stopped(&self, pid: i32) -> bool {
-        self.stopped.contains(&pid)
-    }
-
-    /// A SIGCONT came from home.
-    pub fn count(&mut self, pid: i32) {
-        self.stopped.remove(&pid);
-        let count = self.continued.entry(pid).or_default();
-        *count = count.wrapping_add(1);
-    }
-}
 
 impl Tracer {
     /// Lets a thread go on with this signal; home is asked first if that would stop it.
@@ -92,9 +56,4 @@ fn resume_all(threads: Vec<Stopped>, signal: i32) {
             tracing::error!("{e}");
         }
     }
-}
-
-/// The program neither handles nor ignores the signal.
-pub fn is_default(host: HostTid, signal: i32) -> bool {
-    os::process::status(host.0).is_ok_and(|s| (s.caught | s.ignored) & (1 << (signal - 1)) == 0)
 }

@@ -3,26 +3,12 @@
 //! it or says EINTR, as the handler's flags want. So it happens exactly once.
 
 use super::Tracer;
-use super::departing::LEAVING;
 use crate::warden::calls::sysv;
 use crate::warden::shared::Interrupted;
+use crate::warden::tracer::state::departing::LEAVING;
 use os::ptrace::{HostTid, Stopped, TraceError};
 use room_protocol::ToHome;
 use room_protocol::message::CallId;
-use std::collections::HashMap;
-
-/// Held threads, with the signal that is to be delivered.
-#[derive(Debug, Default)]
-pub struct Held {
-    threads: HashMap<CallId, (Stopped, i32)>,
-}
-
-impl Held {
-    /// Keeps a stopped thread until home has ended this call.
-    pub fn keep(&mut self, id: CallId, stopped: Stopped, signal: i32) {
-        self.threads.insert(id, (stopped, signal));
-    }
-}
 
 impl Tracer {
     /// Holds a thread whose call home is running; gives it back if there is none.
@@ -30,7 +16,7 @@ impl Tracer {
         match self.room.hold(stopped.tid()) {
             Interrupted::NotHome => return Some(stopped),
             Interrupted::Running { id, asked } => {
-                self.held.threads.insert(id, (stopped, signal));
+                self.interrupted_calls.threads.insert(id, (stopped, signal));
                 if asked {
                     self.room.tell(&ToHome::Cancel { id });
                 }
@@ -49,7 +35,7 @@ impl Tracer {
         if self.described(id, result) {
             return;
         }
-        let Some((stopped, signal)) = self.held.threads.remove(&id) else { return };
+        let Some((stopped, signal)) = self.interrupted_calls.threads.remove(&id) else { return };
         let leaves = signal == LEAVING;
         let done = if leaves { self.leave_with(stopped, result) } else { self.release(stopped, signal, result) };
         if let Err(TraceError::Failed(e)) = done {

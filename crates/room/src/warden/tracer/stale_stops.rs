@@ -2,37 +2,19 @@
 //! nobody had asked.
 
 use super::Tracer;
-use checkpoint::{BodyError, Slept};
+use checkpoint::BodyError;
 use os::inject::Memory;
 use os::ptrace::{self, HostTid, Stopped, TraceError};
 use std::time::Duration;
-
-/// Those that may still stop, and for how long each had been asleep.
-#[derive(Debug, Default)]
-pub struct Needless {
-    threads: Slept,
-}
-
-impl Needless {
-    /// A thread ended, or stops for something else.
-    pub fn forget_thread(&mut self, host: HostTid) {
-        self.threads.remove(&host.0);
-    }
-
-    /// These were asked, and nobody wants it any more.
-    pub fn add(&mut self, threads: impl IntoIterator<Item = (i32, Duration)>) {
-        self.threads.extend(threads);
-    }
-}
 
 impl Tracer {
     /// A thread waits for a result that the tracer has; should a signal stop it first, it has gone
     /// on before the interruption comes.
     pub fn interrupt_to_answer(&mut self, host: HostTid) {
-        self.needless.add([(host.0, Duration::ZERO)]);
+        self.stale_stops.add([(host.0, Duration::ZERO)]);
         // Its stop follows, unless it is dead.
         if ptrace::interrupt(host).is_err() {
-            self.needless.forget_thread(host);
+            self.stale_stops.forget_thread(host);
         }
     }
 
@@ -45,7 +27,7 @@ impl Tracer {
         let slept = self.slept(pid);
         let threads = self.room.guests().threads_of(pid);
         let since = |(host, _): &(HostTid, _)| (host.0, slept.get(&host.0).copied().unwrap_or_default());
-        self.needless.add(threads.iter().map(since));
+        self.stale_stops.add(threads.iter().map(since));
     }
 
     /// A thread has stopped for nothing: a call that says EINTR when it is merely stopped is made
@@ -53,7 +35,7 @@ impl Tracer {
     pub fn undisturbed(&mut self, stopped: Stopped) -> Result<Stopped, TraceError> {
         const EINTR: i64 = -4;
         let host = stopped.tid();
-        let Some(slept) = self.needless.threads.remove(&host.0) else { return Ok(stopped) };
+        let Some(slept) = self.stale_stops.threads.remove(&host.0) else { return Ok(stopped) };
         if stopped.registers()?.rax as i64 != EINTR {
             return Ok(stopped);
         }

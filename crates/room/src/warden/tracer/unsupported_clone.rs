@@ -9,74 +9,15 @@
 use super::Tracer;
 use super::births::skip;
 use super::executing;
+use crate::warden::tracer::state::unsupported_clone::UnsupportedCall;
+use crate::warden::tracer::state::unsupported_clone::UnsupportedCallState;
 use libc::user_regs_struct;
 use os::ptrace::{self, HostTid, Stopped, TraceError};
 use room_protocol::ToHome;
 use room_protocol::message::Errand;
-use std::collections::HashMap;
 
 /// `syscall` and `int 0x80`.
 const INSTRUCTION_BYTES: u64 = 2;
-
-/// Threads that are to make their call at home.
-#[derive(Debug, Default)]
-pub struct Unmade(HashMap<HostTid, Wish>);
-
-#[derive(Debug)]
-struct Wish {
-    pid: i32,
-    nr: u64,
-    /// Where its call is made.
-    at: u64,
-    state: State,
-}
-
-#[derive(Debug)]
-enum State {
-    /// Its call will fail, and is to be made again.
-    Failing,
-    /// It will stop before its call.
-    Asked,
-    /// The thread has stopped.
-    Held(Stopped),
-    /// It is leaving, or was.
-    Leaving,
-    /// Its process cannot go home.
-    Stays,
-}
-
-impl Unmade {
-    /// Threads that are held, which are to leave with the others.
-    pub fn take(&mut self, pid: i32) -> Vec<Stopped> {
-        self.change(pid, || State::Leaving)
-    }
-
-    /// Whether threads of this process are held.
-    pub fn holds(&self, pid: i32) -> bool {
-        self.0.values().any(|wish| wish.pid == pid && matches!(wish.state, State::Held(_)))
-    }
-
-    /// A thread ended.
-    pub fn forget_thread(&mut self, host: HostTid) {
-        self.0.remove(&host);
-    }
-
-    /// The process is not here any more.
-    pub fn forget(&mut self, pid: i32) {
-        self.0.retain(|_, wish| wish.pid != pid);
-    }
-
-    /// All wishes of a process are in that state from now on, but of calls that have still to fail;
-    /// the threads that were held.
-    fn change(&mut self, pid: i32, state: impl Fn() -> State) -> Vec<Stopped> {
-        let concerned = self.0.values_mut().filter(|wish| wish.pid == pid && !matches!(wish.state, State::Failing));
-        let held = concerned.filter_map(|wish| match std::mem::replace(&mut wish.state, state()) {
-            State::Held(stopped) => Some(stopped),
-            _ => None,
-        });
-        held.collect()
-    }
-}
 
 /// No call is under way, so the kernel makes none again: the program does.
 fn put_before(registers: &mut user_regs_struct) {
@@ -101,15 +42,17 @@ impl Tracer {
     pub fn make_at_home(&mut self, mut stopped: Stopped, why: &'static str) -> Result<(), TraceError> {
         let (host, mut registers) = (stopped.tid(), stopped.registers()?);
         let nr = registers.orig_rax;
-        let before = self.unmade.0.remove(&host);
-        let stays = before.is_some_and(|wish| matches!(wish.state, State::Stays));
+        let before = self.unsupported_calls.0.remove(&host);
+        let stays = before.is_some_and(|wish| matches!(wish.state, UnsupportedCallState::Stays));
         let Some(who) = self.meet(host).filter(|_| !stays) else {
             self.refuse_call(host, nr as u32, why);
             return skip(stopped, -i64::from(libc::ENOSYS));
         };
         put_before(&mut registers);
         stopped.set_registers(&registers)?;
-        self.unmade.0.insert(host, Wish { pid: who.pid, nr, at: registers.rip, state: State::Asked });
+        self.unsupported_calls
+            .0
+            .insert(host, UnsupportedCall { pid: who.pid, nr, at: registers.rip, state: UnsupportedCallState::Asked });
         ptrace::interrupt(host)?;
         stopped.resume(0)
     }
@@ -117,16 +60,18 @@ impl Tracer {
     /// The call of a thread fails soon; when it has, [`Tracer::fails_no_more`] puts the thread back
     /// to before it. False: its process cannot go home.
     pub fn will_fail(&mut self, host: HostTid) -> bool {
-        let before = self.unmade.0.remove(&host);
-        let stays = before.is_some_and(|wish| matches!(wish.state, State::Stays));
+        let before = self.unsupported_calls.0.remove(&host);
+        let stays = before.is_some_and(|wish| matches!(wish.state, UnsupportedCallState::Stays));
         let Some(who) = self.meet(host).filter(|_| !stays) else { return false };
-        self.unmade.0.insert(host, Wish { pid: who.pid, nr: 0, at: 0, state: State::Failing });
+        self.unsupported_calls
+            .0
+            .insert(host, UnsupportedCall { pid: who.pid, nr: 0, at: 0, state: UnsupportedCallState::Failing });
         true
     }
 
     /// Whether the call in which this thread has stopped is one that is to be made again.
     pub fn has_failed(&self, host: HostTid) -> bool {
-        self.unmade.0.get(&host).is_some_and(|wish| matches!(wish.state, State::Failing))
+        self.unsupported_calls.0.get(&host).is_some_and(|wish| matches!(wish.state, UnsupportedCallState::Failing))
     }
 
     /// It makes the call again, with these registers (before it).
@@ -139,23 +84,23 @@ impl Tracer {
     pub fn held_at(&mut self, mut stopped: Stopped, registers: &mut user_regs_struct) -> Result<Stopped, TraceError> {
         registers.orig_rax = u64::MAX;
         stopped.set_registers(registers)?;
-        if let Some(wish) = self.unmade.0.get_mut(&stopped.tid()) {
-            (wish.nr, wish.at, wish.state) = (registers.rax, registers.rip, State::Asked);
+        if let Some(wish) = self.unsupported_calls.0.get_mut(&stopped.tid()) {
+            (wish.nr, wish.at, wish.state) = (registers.rax, registers.rip, UnsupportedCallState::Asked);
         }
         Ok(stopped)
     }
 
     /// Holds a thread that has stopped before such a call; gives back all others.
     pub fn hold_unmade(&mut self, stopped: Stopped) -> Result<Option<Stopped>, TraceError> {
-        let Some(wish) = self.unmade.0.get_mut(&stopped.tid()) else { return Ok(Some(stopped)) };
+        let Some(wish) = self.unsupported_calls.0.get_mut(&stopped.tid()) else { return Ok(Some(stopped)) };
         let registers = stopped.registers()?;
         // A signal's handler may come first.
         let is_before = registers.rip == wish.at && registers.rax == wish.nr && registers.orig_rax == u64::MAX;
         match wish.state {
-            State::Asked if is_before => {
+            UnsupportedCallState::Asked if is_before => {
                 let pid = wish.pid;
                 let errand = errand(stopped.tid(), &registers);
-                wish.state = State::Held(stopped);
+                wish.state = UnsupportedCallState::Held(stopped);
                 self.room.tell(&ToHome::GoesHome { pid, first: None, errand });
                 Ok(None)
             }
@@ -165,7 +110,7 @@ impl Tracer {
 
     /// The process cannot go home: the calls fail.
     pub fn fail_unmade(&mut self, pid: i32) {
-        for stopped in self.unmade.change(pid, || State::Stays) {
+        for stopped in self.unsupported_calls.change(pid, || UnsupportedCallState::Stays) {
             // The call is made again, and then fails.
             if let Err(TraceError::Failed(e)) = stopped.resume(0) {
                 tracing::error!("{e}");

@@ -1,0 +1,62 @@
+//! How far each body is that comes from elsewhere.
+
+use checkpoint::{Given, Inside};
+use image::Image;
+use os::awake::Awake;
+use os::ptrace::Stopped;
+use room_protocol::message::{Arrival, Capabilities};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// An empty process whose memory is laid out.
+#[derive(Debug)]
+pub struct Shell {
+    pub inside: Inside,
+    /// Descriptors that it has, of whatever use.
+    pub descriptors: Vec<i32>,
+    /// Capabilities that it keeps.
+    pub kept: Capabilities,
+    /// It has the guests' filter.
+    pub confined: bool,
+}
+
+/// Those that come.
+#[derive(Debug, Default)]
+pub struct Arriving {
+    pub states: HashMap<i32, ArrivalState>,
+}
+
+#[derive(Debug)]
+pub enum ArrivalState {
+    /// Its empty process is being made.
+    Made(Arrival),
+    /// The empty process is stopped.
+    Empty(Arrival, Stopped),
+    /// Its memory is laid out.
+    Mapped(Arrival, Given, Box<Shell>, Arc<Image>),
+    /// It stands, and waits for home's word.
+    Stands { threads: Vec<Stopped>, _awake: Option<Awake> },
+}
+
+impl Arriving {
+    /// One is expected.
+    pub fn expect(&mut self, pid: i32, arrival: Arrival) {
+        self.states.insert(pid, ArrivalState::Made(arrival));
+    }
+
+    /// It is gone.
+    pub fn forget(&mut self, pid: i32) {
+        self.states.remove(&pid);
+    }
+
+    /// Bodies that stand, to be let run.
+    pub fn take_standing(&mut self, pid: i32) -> Option<Vec<Stopped>> {
+        match self.states.remove(&pid)? {
+            ArrivalState::Stands { threads, .. } => Some(threads),
+            other => {
+                self.states.insert(pid, other);
+                None
+            }
+        }
+    }
+}

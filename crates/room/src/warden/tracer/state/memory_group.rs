@@ -1,0 +1,25 @@
+//! Memory that bodies which leave as a group have in common.
+
+use os::areas::Shown;
+use std::collections::{HashMap, HashSet};
+
+/// What was sent of memories in common, by the first of those that leave.
+#[derive(Debug, Default)]
+pub struct MemoryGroups(pub HashMap<i32, HashSet<Shown>>);
+
+impl MemoryGroups {
+    /// A body with these memories was collected: which of them went with another. `first`: who is
+    /// the first of its family.
+    pub fn collected(&mut self, pid: i32, first: i32, memories: &[Shown]) -> Vec<bool> {
+        if pid == first {
+            self.0.insert(pid, HashSet::new());
+        }
+        let sent = self.0.entry(first).or_default();
+        memories.iter().map(|memory| !sent.insert(*memory)).collect()
+    }
+
+    /// It is over.
+    pub fn forget(&mut self, first: i32) {
+        self.0.remove(&first);
+    }
+}
