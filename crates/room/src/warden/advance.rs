@@ -49,7 +49,7 @@ fn send(room: &Shared, pid: i32, number: u32, pace: Pace) -> Result<(), BodyErro
             return Ok(());
         }
         let parts = [&page_frames::advance_head(pid, number, &rest)[..], &bytes];
-        let sent = bulk.borrow_mut().send(&room.uplink, Kind::Advance, &parts);
+        let sent = bulk.borrow_mut().send(&room.home.uplink, Kind::Advance, &parts);
         sent.map(drop).map_err(|e| BodyError::Stays(format!("the link to home: {e}")))
     })
 }

@@ -2,8 +2,9 @@
 //! that was made for it ([`super::direct_link`]); what it has written since goes when it stands
 //! still ([`super::tracer`]).
 
-use super::direct_link::{self, Out};
+use super::direct_link::{self};
 use super::shared::Shared;
+use crate::warden::direct_links::DirectLink;
 use checkpoint::{Ahead, BodyError, Copied, Stocked, preliminary};
 use image::Image;
 use link::{Bulk, LinkError};
@@ -50,7 +51,7 @@ pub fn start(room: &Arc<Shared>, pid: i32, wish: onward::Ahead, begun: Begun) {
         };
         let result = sent.map(|ahead| {
             let course = ahead.as_ref().and_then(Ahead::course).unwrap_or_default();
-            ahead.into_iter().for_each(|ahead| task.lanes.keep(pid, &wish.ticket, ahead));
+            ahead.into_iter().for_each(|ahead| task.direct_links.keep(pid, &wish.ticket, ahead));
             Went { rounds: course.rounds, outrun: course.outrun }
         });
         tell(&task, pid, wish, result.map_err(|e| e.to_string()));
@@ -67,7 +68,7 @@ pub fn tell(room: &Shared, pid: i32, wish: onward::Ahead, result: Result<Went, S
 
 fn send(room: &Shared, pid: i32, wish: onward::Ahead, begun: &Begun) -> Result<Ahead, BodyError> {
     os::fault::at("ahead there")?;
-    let way = room.lanes.out(pid).ok_or_else(|| BodyError::Stays("there is no way to the other room".into()))?;
+    let way = room.direct_links.out(pid).ok_or_else(|| BodyError::Stays("there is no way to the other room".into()))?;
     let image = preliminary(pid, begun.outline.clone());
     if image.areas.is_empty() {
         return Err(BodyError::Stays("its memory changes all the time".into()));
@@ -107,7 +108,7 @@ fn send(room: &Shared, pid: i32, wish: onward::Ahead, begun: &Begun) -> Result<A
 /// then they go at the stop.
 fn send_files(room: &Shared, pid: i32, wish: onward::Ahead, begun: &Begun) -> Result<Option<Ahead>, BodyError> {
     os::fault::at("ahead there")?;
-    let way = room.lanes.out(pid).ok_or_else(|| BodyError::Stays("there is no way to the other room".into()))?;
+    let way = room.direct_links.out(pid).ok_or_else(|| BodyError::Stays("there is no way to the other room".into()))?;
     let image = preliminary(pid, begun.outline.clone());
     let copied = Copied::of_files(begun.host.0, &image.areas).ok().filter(|_| !image.areas.is_empty());
     let Some(copied) = copied else { return Ok(None) };
@@ -132,7 +133,7 @@ pub struct Pages<'a> {
     /// PID of the process, at home.
     pub pid: i32,
     /// The way to the other room.
-    pub way: &'a Out,
+    pub way: &'a DirectLink,
     /// The stream of the pages.
     pub bulk: Bulk,
     /// What the other room has already.
@@ -143,7 +144,7 @@ pub struct Pages<'a> {
 
 impl<'a> Pages<'a> {
     /// None was sent, and the other room has none.
-    pub fn new(room: &'a Shared, pid: i32, way: &'a Out, bulk: Bulk) -> Pages<'a> {
+    pub fn new(room: &'a Shared, pid: i32, way: &'a DirectLink, bulk: Bulk) -> Pages<'a> {
         Pages { room, pid, way, bulk, stocked: Stocked::default(), sent_bytes: 0 }
     }
 
@@ -221,14 +222,14 @@ impl<'a> Pages<'a> {
 }
 
 /// Sends an image: it is there before what is sent next.
-pub fn send_image(way: &Out, image: &Image) -> Result<(), BodyError> {
+pub fn send_image(way: &DirectLink, image: &Image) -> Result<(), BodyError> {
     let bytes = image.encode().map_err(|e| BodyError::Stays(e.to_string()))?;
     let mut parts = page_frames::parts(image.process.pid, &bytes);
     parts.try_for_each(|(head, part)| way.link.send(Kind::Image, 0, 0, &[&head, part]).map_err(lost))
 }
 
 /// Says what else home would.
-pub fn send_message(way: &Out, message: &ToRoom) -> Result<(), BodyError> {
+pub fn send_message(way: &DirectLink, message: &ToRoom) -> Result<(), BodyError> {
     let bytes = postcard::to_stdvec(message).map_err(|e| BodyError::Stays(e.to_string()))?;
     way.link.send(Kind::Message, 0, 0, &[&bytes]).map_err(lost)
 }

@@ -14,15 +14,15 @@ mod socket;
 pub mod sysv;
 
 use super::after::After;
-use super::cpu_times;
-use super::going_home::{self, HomeCall};
+use super::going_home::HomeCall;
 use super::guests::{Waiting, Who, blocked_stops};
 use super::held;
 use super::home_files::is_in_home_file_system;
 use super::marshal;
-use super::shared::{Pending, Shared};
+use super::shared::Shared;
 use super::tracer::orders::{Order, Which};
 use super::wall;
+use crate::warden::pending::Pending;
 use crate::{guest_memory, ids};
 use os::ptrace::HostTid;
 use os::seccomp::{Answer, Notice};
@@ -76,7 +76,7 @@ pub fn dispatch(room: &Arc<Shared>, listener: &Arc<OwnedFd>, notice: Notice) {
             Asked { room: room.clone(), waiting, who, nr: notice.nr, args: notice.args, row }.serve()
         }
         (Some(who), None) => {
-            room.refused(
+            room.home.refused(
                 who.pid,
                 notice.nr,
                 "a call that tern does not know (newer than its table, or of a 32-bit program)",
@@ -153,7 +153,7 @@ impl Asked {
     fn go_home_after(self, errno: i32, first: Option<i32>) {
         let file = self.file();
         let Asked { room, waiting, who, nr, .. } = self;
-        going_home::go(&room, who.pid, HomeCall { waiting, nr, errno, file, first });
+        room.going_home.go(&room.home, who.pid, HomeCall { waiting, nr, errno, file, first });
     }
 
     /// The name of the file that the call is about, for people: of its first descriptor, or path.
@@ -198,7 +198,7 @@ impl Asked {
     }
 
     fn refuse_for(self, errno: i32, why: &str) {
-        self.room.refused(self.who.pid, self.nr, why);
+        self.room.home.refused(self.who.pid, self.nr, why);
         self.value(-i64::from(errno));
     }
 
@@ -263,7 +263,7 @@ impl Asked {
         let Asked { room, waiting, who, .. } = self;
         room.standins.settle();
         let caller = waiting.clone();
-        let id = room.expect(Pending::Notified { waiting, after, exact, asked: false });
+        let id = room.home.expect(Pending::Notified { waiting, after, exact, asked: false });
         // Interrupted before this was noted: the kernel has the caller make the call again, and it
         // must not be made twice.
         if caller.still_waits() {
@@ -273,12 +273,12 @@ impl Asked {
             }
             room.ledger.asked(id, who.pid, &call, || {
                 let (user, system) = os::process::ticks(caller.host_tid.0).unwrap_or_default();
-                let (user_before, system_before) = cpu_times::ticks_before(&room.guests(), who.pid);
+                let (user_before, system_before) = room.guests().ticks_before(who.pid);
                 (user + user_before, system + system_before)
             });
             // A terminal does not stop those who block its signals.
             let blocked = if i64::from(call.nr) == libc::SYS_ioctl { blocked_stops(caller.host_tid) } else { 0 };
-            room.ask(id, who, Call { blocked, ..call });
+            room.home.ask(id, who, Call { blocked, ..call });
         } else {
             room.withdraw(id);
         }
@@ -399,7 +399,7 @@ impl Asked {
             Some(standin) if self.room.standins.begins_to_watch(standin) => {
                 let Asked { room, waiting, who, .. } = self;
                 let pending = Pending::Notified { waiting, after: After::Watched(standin), exact: false, asked: true };
-                let id = room.expect(pending);
+                let id = room.home.expect(pending);
                 room.tell(&ToHome::Watch { id, pid: who.pid, standin });
             }
             None if is_in_home_file_system(host, fd) && !self.room.stands_in(host, fd) => {

@@ -3,8 +3,9 @@
 //! which drops all state of a body at its end; no thread reads what another left half done.
 
 use super::guests::Who;
-use super::shared::{Pending, Shared};
+use super::shared::Shared;
 use super::tracer::orders::Order;
+use crate::warden::pending::Pending;
 use os::contain::{Failure, contained_for};
 use os::ptrace::HostTid;
 use room_protocol::ToHome;
@@ -47,7 +48,7 @@ impl Shared {
 
     /// The process that waits for the answer with this number.
     pub fn who_asked(&self, id: CallId) -> Option<i32> {
-        let host = match self.pending().get(&id)? {
+        let host = match self.home.pending().get(&id)? {
             Pending::Standin(asked) => return Some(asked.pid),
             Pending::Proc { pid, .. } => return Some(*pid).filter(|pid| *pid != 0),
             Pending::Notified { waiting, .. } | Pending::Missed { waiting, .. } => waiting.host_tid,

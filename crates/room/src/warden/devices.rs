@@ -7,89 +7,29 @@
 mod attributes;
 pub mod names;
 mod paths;
+pub mod table;
 
 use super::guests::Who;
-use super::shared::{Pending, Shared};
-use super::standins::{self, What};
+use super::shared::Shared;
+use super::standins::nodes;
+use super::standins::requests::StandinRequest;
 use super::tracer::orders::Order;
+use crate::warden::devices::table::Step;
+use crate::warden::pending::Pending;
+use crate::warden::standins::requests::StandinRequestKind;
 use homefs::proto::{
     self, AttrOut, EntryOut, NO_BLOCKS, Opcode, OpenIn, OpenOut, ReadIn, ReleaseIn, ReplyBuf, Request,
 };
 use os::ptrace::HostTid;
-use paths::{Opening, Paths};
+use paths::Opening;
 use room_protocol::ToHome;
-use room_protocol::message::{Call, CallId, DeviceName, DeviceNode, Look, StandinId};
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use room_protocol::message::{Call, DeviceName, DeviceNode, Look};
 
 /// Names of directories and links change seldom; devices are looked up each time, for it matters
 /// who asks.
 const DIRECTORY_VALID_S: u64 = 1;
 /// The most names that one listing may have.
 const NAMES_MAX: usize = 1 << 16;
-
-/// What is known of it.
-#[derive(Default)]
-pub struct Devices {
-    state: Mutex<State>,
-}
-
-#[derive(Default)]
-struct State {
-    paths: Paths,
-    /// Requests that home answers, by their numbers.
-    asked: HashMap<u64, Step>,
-    /// The directories that are open.
-    listings: HashMap<u64, Vec<DeviceName>>,
-    last_listing: u64,
-    /// Calls for attributes of stand-ins that home is asked.
-    attributes: HashMap<CallId, u32>,
-    /// `st_dev` of what is below /dev in the room.
-    dev: u64,
-}
-
-/// What is done with home's answer.
-#[derive(Clone, Debug)]
-enum Step {
-    /// LOOKUP of this path; the flags if it is about to be opened.
-    Lookup(Vec<u8>, Option<i32>),
-    Attributes(u64),
-    Link,
-    List,
-    /// OPEN of what stands for a device, by this thread.
-    Open(StandinId, HostTid, Who),
-}
-
-impl Devices {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The room's /dev is mounted; `st_dev` of what is there.
-    pub fn mounted(&self, dev: u64) {
-        self.lock().dev = dev;
-    }
-
-    /// Files of this device are the room's stand-ins.
-    pub fn is_on(&self, (major, minor): (u32, u32)) -> bool {
-        self.lock().dev == rustix::fs::makedev(major, minor)
-    }
-
-    /// Home is asked this.
-    pub fn asked(&self, id: CallId, nr: u32) {
-        if attributes::are_asked_by(nr) {
-            self.lock().attributes.insert(id, nr);
-        }
-    }
-
-    /// Home has answered: a device is on the room's /dev, where its name is found.
-    pub fn completed(&self, id: CallId, out: &mut [u8]) {
-        let mut state = self.lock();
-        if let Some(nr) = state.attributes.remove(&id) {
-            attributes::place(nr, out, state.dev);
-        }
-    }
-}
 
 /// Serves a request that concerns /dev; `false` if it does not.
 pub fn serve(room: &Shared, request: &Request<'_>) -> bool {
@@ -148,7 +88,12 @@ fn ask_path(room: &Shared, request: &Request<'_>, path: Vec<u8>, look: Look, ste
     let unique = request.header.unique;
     let pid = asker(room, request).map_or(0, |(_, who)| who.pid);
     room.devices.lock().asked.insert(unique, step);
-    let id = room.expect(Pending::Standin(standins::Asked { pid, host: None, unique, what: What::Device }));
+    let id = room.home.expect(Pending::Standin(StandinRequest {
+        pid,
+        host: None,
+        unique,
+        what: StandinRequestKind::Device,
+    }));
     room.tell(&ToHome::LookAt { id, path, look });
 }
 
@@ -177,7 +122,7 @@ fn lookup(room: &Shared, request: &Request<'_>) -> Option<Result<(), i32>> {
 
 /// OPEN of a file that stands for a device: the deputy opens that.
 fn open(room: &Shared, request: &Request<'_>) -> Option<Result<(), i32>> {
-    let standin = standins::standin(request.header.nodeid)?;
+    let standin = nodes::standin(request.header.nodeid)?;
     let Opening { path, flags: named } = room.devices.lock().paths.take_opening(standin)?;
     let Ok(OpenIn { flags, .. }) = request.args().take() else { return Some(Err(libc::EPROTO)) };
     let Some((host, who)) = asker(room, request) else { return Some(Err(libc::ESRCH)) };
@@ -188,8 +133,8 @@ fn open(room: &Shared, request: &Request<'_>) -> Option<Result<(), i32>> {
     let args = [libc::AT_FDCWD as u64, 0, kept as u64, 0, 0, 0];
     let data = [&path, &b"\0"[..]].concat();
     let call = Call { pointers: 0b10, data, ..Call::new(libc::SYS_openat, args) };
-    let asked = standins::Asked { pid: who.pid, host: Some(host), unique, what: What::Device };
-    room.call_home(who, call, Pending::Standin(asked));
+    let asked = StandinRequest { pid: who.pid, host: Some(host), unique, what: StandinRequestKind::Device };
+    room.home.call_home(who, call, Pending::Standin(asked));
     Some(Ok(()))
 }
 
@@ -247,7 +192,7 @@ fn entry(room: &Shared, path: Vec<u8>, flags: Option<i32>, found: &DeviceNode) -
     let kind = found.mode & libc::S_IFMT;
     let stays = matches!(kind, libc::S_IFDIR | libc::S_IFLNK);
     match flags.filter(|_| !stays && kind != libc::S_IFSOCK) {
-        Some(flags) => standins::entry(state.paths.open(path, flags)),
+        Some(flags) => nodes::entry(state.paths.open(path, flags)),
         None => {
             let nodeid = state.paths.node(path);
             let entry_valid = if stays { DIRECTORY_VALID_S } else { 0 };

@@ -3,24 +3,26 @@
 //! connects to the other node's daemon, which hands the bare socket on to the warden there
 //! ([`serve`]).
 
-use super::following::{Followed, Source};
-use super::receiver::Item;
 use super::shared::Shared;
-use checkpoint::{Ahead, BodyError, Lender, Stocked};
+use crate::warden::direct_links::DirectLink;
+use crate::warden::direct_links::DirectLinkError;
+use crate::warden::direct_links::DirectLinks;
+use crate::warden::direct_links::Way;
+use crate::warden::incoming_queue::IncomingItem;
+use crate::warden::page_source::Source;
+use crate::warden::postcopy_queue::PostcopyEvent;
+use checkpoint::{BodyError, Lender, Stocked};
 use control_protocol::steward::{Preamble, RoomId};
-use identity::Identity;
-use link::{LinkError, Receiver, Sender};
+use link::Receiver;
 use os::contain::contained;
 use room_protocol::message::onward::{Hello, Lane, Said, Ticket, Wanted};
 use room_protocol::{Kind, ToHome, ToRoom, page_frames};
-use std::collections::HashMap;
 use std::io::Write;
-use std::net::{Shutdown, TcpStream};
+use std::net::TcpStream;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use thiserror::Error;
 
 /// How long another node may take to be reached.
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
@@ -35,150 +37,14 @@ const REFUSED_FOR: Duration = Duration::from_millis(100);
 /// Connections that are served at once; more are closed.
 const SERVED_MAX: usize = 16;
 
-/// Why a process does not come over such a way.
-#[derive(Debug, Error)]
-pub enum LaneError {
-    /// The socket failed.
-    #[error("{0}")]
-    Io(#[from] std::io::Error),
-    /// The encrypted link.
-    #[error(transparent)]
-    Link(#[from] LinkError),
-    /// Who it is.
-    #[error(transparent)]
-    Identity(#[from] identity::Error),
-    /// What came is not what was agreed.
-    #[error("{0}")]
-    Odd(&'static str),
-    /// The kernel refused.
-    #[error(transparent)]
-    Os(#[from] os::Error),
-}
-
-/// All of them, by process.
-#[derive(Default)]
-pub struct Lanes {
-    identity: OnceLock<Identity>,
-    ways: Mutex<Ways>,
-    served: AtomicUsize,
-}
-
-#[derive(Default)]
-struct Ways {
-    /// Being made, or made.
-    out: HashMap<i32, Way>,
-    /// Who may bring it; and, when it does, over which socket.
-    coming: HashMap<i32, Coming>,
-}
-
-struct Way {
-    ticket: Ticket,
-    out: Option<Out>,
-    /// What has gone by it already.
-    ahead: Option<Ahead>,
-}
-
-/// A way to another room.
-#[derive(Clone)]
-pub struct Out {
-    /// The link to the other room.
-    pub link: Arc<Sender>,
-    socket: Arc<TcpStream>,
-    /// From it, until somebody listens.
-    back: Arc<Mutex<Option<Receiver>>>,
-}
-
-impl std::fmt::Debug for Out {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Out").field(&self.socket).finish()
-    }
-}
-
-struct Coming {
-    ticket: Ticket,
-    from: String,
-    socket: Option<TcpStream>,
-    /// Pages follow by it when the process runs.
-    lends: bool,
-}
-
-impl Lanes {
-    fn ways(&self) -> MutexGuard<'_, Ways> {
-        self.ways.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// This node's certificate.
-    pub fn set_identity(&self, identity: Identity) {
-        // Set once, when the room is made.
-        let _ = self.identity.set(identity);
-    }
-
-    fn identity(&self) -> Result<&Identity, LaneError> {
-        self.identity.get().ok_or(LaneError::Odd("the room is not made yet"))
-    }
-
-    /// The way that process `pid` is to take.
-    pub fn out(&self, pid: i32) -> Option<Out> {
-        self.ways().out.get(&pid).and_then(|way| way.out.clone())
-    }
-
-    /// This of its memory has gone by the way with this ticket. Nobody wants to know if there is
-    /// another by now.
-    pub fn keep(&self, pid: i32, ticket: &Ticket, ahead: Ahead) {
-        if let Some(way) = self.ways().out.get_mut(&pid).filter(|way| way.ticket == *ticket) {
-            way.ahead = Some(ahead);
-        }
-    }
-
-    /// What of its memory has gone by the way that it is to take.
-    pub fn take_ahead(&self, pid: i32) -> Option<Ahead> {
-        self.ways().out.get_mut(&pid).and_then(|way| way.ahead.take())
-    }
-
-    /// This process may be brought.
-    pub fn admit(&self, pid: i32, ticket: Ticket, from: String) {
-        self.ways().coming.insert(pid, Coming { ticket, from, socket: None, lends: false });
-    }
-
-    /// Whatever way this process had, it is not needed any more.
-    pub fn end(&self, pid: i32) {
-        let mut ways = self.ways();
-        let out = ways.out.remove(&pid).and_then(|way| way.out);
-        let coming = ways.coming.remove(&pid).and_then(|coming| coming.socket);
-        drop(ways);
-        // Whoever waits in it goes on.
-        out.into_iter().for_each(|out| drop(out.socket.shutdown(Shutdown::Both)));
-        coming.into_iter().for_each(|socket| drop(socket.shutdown(Shutdown::Both)));
-    }
-
-    /// This process runs here now: its way is needed only for pages that follow.
-    pub fn arrived(&self, pid: i32) {
-        if !self.ways().coming.get(&pid).is_some_and(|coming| coming.lends) {
-            self.end(pid);
-        }
-    }
-
-    /// Does this while the process may still be brought by who has this ticket.
-    fn if_coming(&self, pid: i32, ticket: &Ticket, act: impl FnOnce(&mut Coming)) -> Result<(), LaneError> {
-        let mut ways = self.ways();
-        match ways.coming.get_mut(&pid) {
-            Some(coming) if coming.ticket == *ticket => {
-                act(coming);
-                Ok(())
-            }
-            _ => Err(LaneError::Odd("the process is not expected any more")),
-        }
-    }
-}
-
 /// Makes the way to another room in a thread of its own, and tells home.
 pub fn connect(room: &Arc<Shared>, pid: i32, lane: Lane) {
-    room.lanes.ways().out.insert(pid, Way { ticket: lane.ticket, out: None, ahead: None });
+    room.direct_links.ways().out.insert(pid, Way { ticket: lane.ticket, out: None, ahead: None });
     let task = room.clone();
     let connect = move || {
         let made = reach(&task, pid, &lane);
         let result = made.as_ref().map(drop).map_err(|e| format!("reaching {} at {}: {e}", lane.node, lane.address));
-        if let (Ok(out), Some(way)) = (made, task.lanes.ways().out.get_mut(&pid))
+        if let (Ok(out), Some(way)) = (made, task.direct_links.ways().out.get_mut(&pid))
             && way.ticket == lane.ticket
         {
             way.out = Some(out);
@@ -191,23 +57,23 @@ pub fn connect(room: &Arc<Shared>, pid: i32, lane: Lane) {
     }
 }
 
-fn reach(room: &Shared, pid: i32, lane: &Lane) -> Result<Out, LaneError> {
+fn reach(room: &Shared, pid: i32, lane: &Lane) -> Result<DirectLink, DirectLinkError> {
     os::fault::at("connect there")?;
-    let identity = room.lanes.identity()?;
+    let identity = room.direct_links.identity()?;
     let mut socket = TcpStream::connect_timeout(&lane.address, CONNECT_WITHIN)?;
     socket.write_all(&Preamble::Lane(RoomId(lane.room)).encode())?;
     let name = identity::server_name(&identity::NodeName::new(lane.node.as_str())?)?;
     let kept = socket.try_clone()?;
     let (link, back, _) = link::connect(socket, identity.client_config(), name)?;
     let hello = Hello { version: room_protocol::VERSION, pid, ticket: lane.ticket };
-    let hello = postcard::to_stdvec(&hello).map_err(|_| LaneError::Odd("what is brought cannot be said"))?;
+    let hello = postcard::to_stdvec(&hello).map_err(|_| DirectLinkError::Odd("what is brought cannot be said"))?;
     link.send(Kind::Message, 0, 0, &[&hello])?;
-    Ok(Out { link: Arc::new(link), socket: Arc::new(kept), back: Arc::new(Mutex::new(Some(back))) })
+    Ok(DirectLink { link: Arc::new(link), socket: Arc::new(kept), back: Arc::new(Mutex::new(Some(back))) })
 }
 
 /// What the other room has of the process from an earlier stay: it says so when it lays its memory
 /// out.
-pub fn hear_stocked(way: &Out) -> Result<Stocked, BodyError> {
+pub fn hear_stocked(way: &DirectLink) -> Result<Stocked, BodyError> {
     let mut stocked = Stocked::default();
     hear(way, ANSWER_WITHIN, |wanted| match wanted {
         Wanted::Stocked { pages, last } => {
@@ -220,7 +86,7 @@ pub fn hear_stocked(way: &Out) -> Result<Stocked, BodyError> {
 }
 
 /// Until all that was sent of the process is in place there.
-pub fn await_in_place(way: &Out, pid: i32) -> Result<(), BodyError> {
+pub fn await_in_place(way: &DirectLink, pid: i32) -> Result<(), BodyError> {
     way.link.send(Kind::Await, 0, 0, &[&pid.to_le_bytes()]).map_err(|e| broken(&e.to_string()))?;
     hear(way, IN_PLACE_WITHIN, |wanted| (wanted == Wanted::InPlace).then_some(true))
 }
@@ -231,7 +97,7 @@ fn broken(why: &str) -> BodyError {
 
 /// Hears what the other room says until `take` says that this is all; it says nothing of what may
 /// not come.
-fn hear(way: &Out, limit: Duration, mut take: impl FnMut(Wanted) -> Option<bool>) -> Result<(), BodyError> {
+fn hear(way: &DirectLink, limit: Duration, mut take: impl FnMut(Wanted) -> Option<bool>) -> Result<(), BodyError> {
     let mut back = way.back.lock().unwrap_or_else(PoisonError::into_inner);
     let back = back.as_mut().ok_or_else(|| broken("it is in use"))?;
     let within = |limit| way.socket.set_read_timeout(limit).map_err(|e| broken(&e.to_string()));
@@ -249,7 +115,7 @@ fn hear(way: &Out, limit: Duration, mut take: impl FnMut(Wanted) -> Option<bool>
 }
 
 /// Hears in a thread of its own what the other room says of pages that follow.
-pub fn listen(way: &Out, lender: &Arc<Lender>) -> Result<(), BodyError> {
+pub fn listen(way: &DirectLink, lender: &Arc<Lender>) -> Result<(), BodyError> {
     let back = way.back.lock().unwrap_or_else(PoisonError::into_inner).take();
     let mut back = back.ok_or_else(|| BodyError::Stays("its way is in use".into()))?;
     let lender = lender.clone();
@@ -286,8 +152,8 @@ pub fn serve(room: &Arc<Shared>, listener: &OwnedFd) {
         };
         let Ok((_, mut handed)) = os::socket::receive(daemon.as_fd(), &mut [0; 1], 0) else { continue };
         let Some(socket) = handed.pop().map(TcpStream::from) else { continue };
-        if room.lanes.served.fetch_add(1, Ordering::AcqRel) >= SERVED_MAX {
-            room.lanes.served.fetch_sub(1, Ordering::AcqRel);
+        if room.direct_links.served.fetch_add(1, Ordering::AcqRel) >= SERVED_MAX {
+            room.direct_links.served.fetch_sub(1, Ordering::AcqRel);
             tracing::warn!("too many nodes bring processes at once");
             continue;
         }
@@ -300,32 +166,32 @@ pub fn serve(room: &Arc<Shared>, listener: &OwnedFd) {
                     tracing::error!("a process that another node brings: the warden failed: {}", failure.words)
                 }
             }
-            task.lanes.served.fetch_sub(1, Ordering::AcqRel);
+            task.direct_links.served.fetch_sub(1, Ordering::AcqRel);
         };
         if std::thread::Builder::new().name("lane".into()).spawn(take).is_err() {
-            room.lanes.served.fetch_sub(1, Ordering::AcqRel);
+            room.direct_links.served.fetch_sub(1, Ordering::AcqRel);
         }
     }
 }
 
-fn take_in(room: &Shared, socket: TcpStream) -> Result<(), LaneError> {
+fn take_in(room: &Shared, socket: TcpStream) -> Result<(), DirectLinkError> {
     let kept = socket.try_clone()?;
-    let (link, mut from, certificates) = link::accept(socket, room.lanes.identity()?.server_config())?;
+    let (link, mut from, certificates) = link::accept(socket, room.direct_links.identity()?.server_config())?;
     let peer = identity::peer_node(Some(&certificates))?;
     kept.set_read_timeout(Some(HELLO_WITHIN))?;
     let mut body = Vec::new();
     let head = from.receive(&mut body)?;
     let hello = postcard::from_bytes::<Hello>(&body).ok().filter(|_| head.kind == Kind::Message);
-    let Hello { version, pid, ticket } = hello.ok_or(LaneError::Odd("it does not say what it brings"))?;
+    let Hello { version, pid, ticket } = hello.ok_or(DirectLinkError::Odd("it does not say what it brings"))?;
     if version != room_protocol::VERSION {
-        return Err(LaneError::Odd("it speaks another version of the room protocol: upgrade one of the nodes"));
+        return Err(DirectLinkError::Odd("it speaks another version of the room protocol: upgrade one of the nodes"));
     }
     kept.set_read_timeout(None)?;
     {
-        let mut ways = room.lanes.ways();
+        let mut ways = room.direct_links.ways();
         let coming = ways.coming.get_mut(&pid);
         let coming = coming.filter(|c| c.ticket == ticket && c.from == peer.as_str() && c.socket.is_none());
-        coming.ok_or(LaneError::Odd("nobody expects what it brings"))?.socket = Some(kept);
+        coming.ok_or(DirectLinkError::Odd("nobody expects what it brings"))?.socket = Some(kept);
     }
     let source = Source::Room(Arc::new(link));
     let received = receive(room, pid, &ticket, (&mut from, &source));
@@ -336,31 +202,38 @@ fn take_in(room: &Shared, socket: TcpStream) -> Result<(), LaneError> {
         let why = format!("its way from {peer}: {e}");
         match lends {
             // Who misses none does not mind.
-            true => room.following.give(Followed::Broken { pid, source, why }),
+            true => room.postcopy.give(PostcopyEvent::Broken { pid, source, why }),
             // Home waits to hear that it stands.
-            false => drop(room.lanes.if_coming(pid, &ticket, |_| room.cargo.give(Item::Lost { pid, why }))),
+            false => {
+                drop(room.direct_links.if_coming(pid, &ticket, |_| room.incoming.give(IncomingItem::Lost { pid, why })))
+            }
         }
     }
     if lends {
-        room.lanes.ways().coming.retain(|p, coming| *p != pid || coming.ticket != ticket);
+        room.direct_links.ways().coming.retain(|p, coming| *p != pid || coming.ticket != ticket);
     }
     if lends { Ok(()) } else { ended }
 }
 
 /// Pages that follow, until the other end closes the way: there it is known when none is needed.
-fn follow(room: &Shared, pid: i32, ticket: &Ticket, (from, source): (&mut Receiver, &Source)) -> Result<(), LaneError> {
+fn follow(
+    room: &Shared,
+    pid: i32,
+    ticket: &Ticket,
+    (from, source): (&mut Receiver, &Source),
+) -> Result<(), DirectLinkError> {
     let mut body = Vec::new();
     loop {
         let head = from.receive(&mut body)?;
         if page_frames::process(&body) != Some(pid) {
-            return Err(LaneError::Odd("it sends another process"));
+            return Err(DirectLinkError::Odd("it sends another process"));
         }
         let followed = match head.kind {
-            Kind::Pushed => Followed::Pushed { body: room.bodies.hand_on(&mut body), source: source.clone() },
-            Kind::Vacant => Followed::Vacant { body: std::mem::take(&mut body), source: source.clone() },
-            _ => return Err(LaneError::Odd("it sends something else than what follows")),
+            Kind::Pushed => PostcopyEvent::Pushed { body: room.bodies.hand_on(&mut body), source: source.clone() },
+            Kind::Vacant => PostcopyEvent::Vacant { body: std::mem::take(&mut body), source: source.clone() },
+            _ => return Err(DirectLinkError::Odd("it sends something else than what follows")),
         };
-        room.lanes.if_coming(pid, ticket, |_| room.following.give(followed))?;
+        room.direct_links.if_coming(pid, ticket, |_| room.postcopy.give(followed))?;
     }
 }
 
@@ -370,35 +243,37 @@ fn receive(
     pid: i32,
     ticket: &Ticket,
     (from, source): (&mut Receiver, &Source),
-) -> Result<bool, LaneError> {
+) -> Result<bool, DirectLinkError> {
     let mut body = Vec::new();
     loop {
         let head = from.receive(&mut body)?;
         let (whose, item, lends) = match head.kind {
-            Kind::Image => (page_frames::process(&body), Item::Part(std::mem::take(&mut body)), None),
-            Kind::Pages => (page_frames::process(&body), Item::Pages(room.bodies.hand_on(&mut body)), None),
-            Kind::Stocked => (page_frames::process(&body), Item::Stocked(std::mem::take(&mut body)), None),
-            Kind::Dense => (page_frames::process(&body), Item::Dense(std::mem::take(&mut body)), None),
-            Kind::Later => (page_frames::process(&body), Item::Later(std::mem::take(&mut body)), None),
-            Kind::Await => (page_frames::process(&body), Item::Await(source.clone()), None),
+            Kind::Image => (page_frames::process(&body), IncomingItem::Part(std::mem::take(&mut body)), None),
+            Kind::Pages => (page_frames::process(&body), IncomingItem::Pages(room.bodies.hand_on(&mut body)), None),
+            Kind::Stocked => (page_frames::process(&body), IncomingItem::Stocked(std::mem::take(&mut body)), None),
+            Kind::Dense => (page_frames::process(&body), IncomingItem::Dense(std::mem::take(&mut body)), None),
+            Kind::Later => (page_frames::process(&body), IncomingItem::Later(std::mem::take(&mut body)), None),
+            Kind::Await => (page_frames::process(&body), IncomingItem::Await(source.clone()), None),
             Kind::Message => match postcard::from_bytes(&body) {
                 Ok(ToRoom::LayOut { pid, stocked }) => {
-                    (Some(pid), Item::LayOut { pid, stocked: stocked.then(|| source.clone()) }, None)
+                    (Some(pid), IncomingItem::LayOut { pid, stocked: stocked.then(|| source.clone()) }, None)
                 }
-                Ok(ToRoom::Rebuild { pid, gone, image, loan }) => {
-                    (Some(pid), Item::Rebuild { pid, gone, image, loan, source: source.clone() }, Some(loan != 0))
-                }
-                _ => return Err(LaneError::Odd("it says something that only home may")),
+                Ok(ToRoom::Rebuild { pid, gone, image, loan }) => (
+                    Some(pid),
+                    IncomingItem::Rebuild { pid, gone, image, loan, source: source.clone() },
+                    Some(loan != 0),
+                ),
+                _ => return Err(DirectLinkError::Odd("it says something that only home may")),
             },
-            _ => return Err(LaneError::Odd("it sends something else than a process")),
+            _ => return Err(DirectLinkError::Odd("it sends something else than a process")),
         };
         if whose != Some(pid) {
-            return Err(LaneError::Odd("it sends another process"));
+            return Err(DirectLinkError::Odd("it sends another process"));
         }
-        room.cargo.make_way();
-        room.lanes.if_coming(pid, ticket, |coming| {
+        room.incoming.make_way();
+        room.direct_links.if_coming(pid, ticket, |coming| {
             coming.lends = lends.unwrap_or_default();
-            room.cargo.give(item);
+            room.incoming.give(item);
         })?;
         if let Some(lends) = lends {
             return Ok(lends);
@@ -412,7 +287,7 @@ mod tests {
 
     #[test]
     fn who_was_not_announced_brings_nothing() {
-        let lanes = Lanes::default();
+        let lanes = DirectLinks::default();
         let brought = |pid, ticket| {
             let mut done = false;
             let let_in = lanes.if_coming(pid, &[ticket; 16], |_| done = true);

@@ -3,16 +3,19 @@
 //! The guest is this very process, with memory set apart for it; what lies around that must stay as
 //! it is.
 
-use super::after::{self, After, Made};
-use super::calls::sysv::Then;
+use super::after::{After, Made};
+use super::follow_up;
 use super::guests::{Guest, Waiting, Who};
 use super::marshal::Back;
 use super::message::{Incoming, Piece};
-use super::proc::Proc;
-use super::shared::{Pending, Shared};
-use super::standins::{Asked, Device, What};
+use super::pending::Pending;
+use super::proc::table::Proc;
+use super::shared::Shared;
+use super::standins::requests::{StandinRequest, StandinRequestKind};
 use super::tracer::orders::Orders;
 use super::{devices, home, proc};
+use crate::warden::after::IpcStep;
+use crate::warden::standins::device::Device;
 use arbitrary::Unstructured;
 use homefs::proto::{InHeader, Request};
 use os::inject::Memory;
@@ -96,7 +99,7 @@ fn host() -> HostTid {
     HostTid(std::process::id() as i32)
 }
 
-/// What follows from the answer to a guest's call, which may write to `at`.
+/// StandinRequestKind follows from the answer to a guest's call, which may write to `at`.
 fn after(input: &mut Unstructured<'_>, at: u64) -> arbitrary::Result<After> {
     let piece = |offset: u64, bytes: u64| Piece { at: at + offset, bytes };
     let back = vec![
@@ -129,8 +132,8 @@ fn after(input: &mut Unstructured<'_>, at: u64) -> arbitrary::Result<After> {
         4 => After::Descriptor(Arc::new(made)),
         5 => After::Owed { who: GUEST, number_at: at },
         6 => After::Here,
-        7 => After::Ipc(Then::Received { to: at }),
-        8 => After::Ipc(Then::Counted { who: GUEST, args: [1, 0, 13, at] }),
+        7 => After::Ipc(IpcStep::Received { to: at }),
+        8 => After::Ipc(IpcStep::Counted { who: GUEST, args: [1, 0, 13, at] }),
         _ => After::Received(Arc::new(incoming)),
     })
 }
@@ -140,15 +143,15 @@ fn pending(input: &mut Unstructured<'_>, at: u64) -> arbitrary::Result<Option<Pe
     let Some(listener) = sink().map(Arc::new) else { return Ok(None) };
     let waiting = Waiting { listener, id: 1, host_tid: host(), call: Some((0, [0; 6])) };
     let what = *input.choose(&[
-        What::Read,
-        What::Write,
-        What::Poll(StandinId(3)),
-        What::Lock { asks: true },
-        What::Lock { asks: false },
-        What::File,
+        StandinRequestKind::Read,
+        StandinRequestKind::Write,
+        StandinRequestKind::Poll(StandinId(3)),
+        StandinRequestKind::Lock { asks: true },
+        StandinRequestKind::Lock { asks: false },
+        StandinRequestKind::File,
     ])?;
     Ok(Some(match input.int_in_range(0..=7)? {
-        0 => Pending::Standin(Asked { pid: GUEST.pid, host: Some(host()), unique: 5, what }),
+        0 => Pending::Standin(StandinRequest { pid: GUEST.pid, host: Some(host()), unique: 5, what }),
         1 => Pending::Birth { host: host() },
         2 => Pending::Held { host: host(), after: after(input, at)?, asked: true },
         _ => Pending::Notified { waiting, after: after(input, at)?, exact: input.arbitrary()?, asked: true },
@@ -226,7 +229,7 @@ fn step(room: &Arc<Shared>, input: &mut Unstructured<'_>, at: u64) -> arbitrary:
         }
         _ => {
             let Some(pending) = pending(input, at)? else { return Ok(()) };
-            let id = room.expect(pending);
+            let id = room.home.expect(pending);
             let call = Call { pointers: 0b1000, ..Call::new(libc::SYS_wait4, [0; 6]) };
             match input.int_in_range(0..=3)? {
                 0 => room.ledger.asked(id, GUEST.pid, &call, || (1, 1)),
@@ -243,8 +246,8 @@ fn step(room: &Arc<Shared>, input: &mut Unstructured<'_>, at: u64) -> arbitrary:
         return Ok(());
     }
     home::obey(room, message);
-    while let Some(written) = room.memory.take_now() {
-        if let Some(result) = after::apply(room, written.id, written.result, &written.out) {
+    while let Some(written) = room.home.memory.take_now() {
+        if let Some(result) = follow_up::apply(room, written.id, written.result, &written.out) {
             home::finish(room, written.id, result, &[]);
         }
     }
@@ -253,8 +256,8 @@ fn step(room: &Arc<Shared>, input: &mut Unstructured<'_>, at: u64) -> arbitrary:
 
 /// The number that the next question gets.
 fn next_number(room: &Shared) -> u64 {
-    let id = room.expect(Pending::Unasked);
-    drop(room.expected(id));
+    let id = room.home.expect(Pending::Unasked);
+    drop(room.home.expected(id));
     id.0
 }
 

@@ -2,7 +2,7 @@
 //! cannot come, the call fails as its row says.
 
 use super::guests::Waiting;
-use super::shared::Shared;
+use super::home_link::HomeLink;
 use os::seccomp::Answer;
 use room_protocol::ToHome;
 use room_protocol::message::Errand;
@@ -45,22 +45,24 @@ pub struct HomeCall {
     pub first: Option<i32>,
 }
 
-/// Has the caller wait until its process is home, or cannot go.
-pub fn go(room: &Shared, pid: i32, call: HomeCall) {
-    let HomeCall { waiting, nr, errno, file, first } = call;
-    let mut all = room.going_home.0.lock().unwrap_or_else(PoisonError::into_inner);
-    all.entry(pid).or_default().push(Call { waiting, nr, errno });
-    drop(all);
-    let errand = file.map_or_else(|| Errand::call(nr), |file| Errand::call_on(nr, &file));
-    room.tell(&ToHome::GoesHome { pid, first, errand });
-}
+impl GoingHome {
+    /// Has the caller wait until its process is home, or cannot go.
+    pub fn go(&self, home: &HomeLink, pid: i32, call: HomeCall) {
+        let HomeCall { waiting, nr, errno, file, first } = call;
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.entry(pid).or_default().push(Call { waiting, nr, errno });
+        drop(all);
+        let errand = file.map_or_else(|| Errand::call(nr), |file| Errand::call_on(nr, &file));
+        home.tell(&ToHome::GoesHome { pid, first, errand });
+    }
 
-/// It cannot go.
-pub fn stay(room: &Shared, pid: i32, why: &str) {
-    for call in room.going_home.take(pid) {
-        if call.waiting.still_waits() {
-            room.refused(pid, call.nr, &format!("it should have gone home for this call, and could not: {why}"));
-            call.waiting.answer(Answer::Value(-i64::from(call.errno)));
+    /// Fails the calls of a process that cannot go.
+    pub fn stay(&self, home: &HomeLink, pid: i32, why: &str) {
+        for call in self.take(pid) {
+            if call.waiting.still_waits() {
+                home.refused(pid, call.nr, &format!("it should have gone home for this call, and could not: {why}"));
+                call.waiting.answer(Answer::Value(-i64::from(call.errno)));
+            }
         }
     }
 }

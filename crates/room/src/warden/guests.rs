@@ -3,6 +3,7 @@
 use super::cpu_times::Before;
 use super::spares::Spare;
 use crate::porter::IPC_LOCK;
+use image::Used;
 use os::process::Limit;
 use os::ptrace::HostTid;
 use os::seccomp::Answer;
@@ -316,4 +317,23 @@ impl Waiting {
 pub fn blocked_stops(host: HostTid) -> u32 {
     let stops = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].iter().fold(0, |set, signal| set | 1u64 << (signal - 1));
     os::process::status(host.0).map_or(0, |status| (status.blocked & stops) as u32)
+}
+
+/// USER_HZ is 100.
+const NS_PER_TICK: u64 = 10_000_000;
+
+fn ticks(used: Used) -> (u64, u64) {
+    (used.user_ns / NS_PER_TICK, used.system_ns / NS_PER_TICK)
+}
+
+impl Guests {
+    /// Returns the ticks of user and system time that a process had used when it came.
+    pub fn ticks_before(&self, pid: i32) -> (u64, u64) {
+        ticks(self.get(pid).and_then(|guest| guest.before.as_ref()).map_or_else(Used::default, |before| before.used))
+    }
+
+    /// Returns the part of these ticks that home's kernel does not count.
+    pub fn ticks_away(&self, pid: i32) -> (u64, u64) {
+        ticks(self.get(pid).and_then(|guest| guest.before.as_ref()).map_or_else(Used::default, |before| before.away))
+    }
 }

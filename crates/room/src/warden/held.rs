@@ -1,8 +1,9 @@
 //! Files of home's /dev/shm that guests have mapped, shared: home holds them for this room
 //! ([`homefs::server`]), as long as nobody there opens them.
 
-use super::describe_guest::{HomeFiles, without_end};
 use super::shared::Shared;
+use crate::warden::home_mounts::HomeFiles;
+use crate::warden::home_mounts::without_end;
 use os::areas::Area;
 use os::pidfd::PidFd;
 use os::ptrace::HostTid;

@@ -1,19 +1,23 @@
-//! What home says, and what follows from it.
+//! StandinRequestKind home says, and what follows from it.
 
 use super::advance;
-use super::after::{self, After};
+use super::after::After;
 use super::direct_link;
 use super::due_before_return::Due;
-use super::following::{Followed, Source};
-use super::going_home;
+use super::follow_up;
 use super::held;
-use super::receiver::Item;
 use super::report;
-use super::shared::{Pending, Shared, Written};
-use super::standins::What;
+use super::shared::Shared;
 use super::tracer::orders::{News, Order};
-use super::tracer::rights::gains_by_exec;
 use crate::porter::{IPC_LOCK, SYS_NICE};
+use crate::warden::exec_rights::gains_by_exec;
+use crate::warden::incoming_queue::IncomingItem;
+use crate::warden::page_source::Source;
+use crate::warden::pending::ERESTARTNOINTR;
+use crate::warden::pending::Pending;
+use crate::warden::pending::Written;
+use crate::warden::postcopy_queue::PostcopyEvent;
+use crate::warden::standins::requests::StandinRequestKind;
 use checkpoint::Lender;
 use os::contain::on_account_of;
 use os::pidfd::PidFd;
@@ -67,32 +71,32 @@ pub fn obey(room: &Arc<Shared>, message: ToRoom) -> bool {
             }
         }
         ToRoom::Kill { pid } => {
-            room.lanes.end(pid);
+            room.direct_links.end(pid);
             room.homeward.forget(pid);
             room.stocked.forget(pid);
-            room.cargo.give(Item::Forget { pid });
+            room.incoming.give(IncomingItem::Forget { pid });
             room.orders.give(Order::Kill { pid });
         }
         ToRoom::Stop { pid } => room.orders.give(Order::Stop { pid }),
         ToRoom::GoOn { pid } => room.orders.give(Order::GoOn { pid }),
         ToRoom::Readiness { standin, events } => room.standins.changed(standin, events),
         ToRoom::Rebuild { pid, gone, image, loan } => {
-            room.cargo.give(Item::Rebuild { pid, gone, image, loan, source: Source::Home });
+            room.incoming.give(IncomingItem::Rebuild { pid, gone, image, loan, source: Source::Home });
         }
         ToRoom::Taken { pid, bytes } => room.windows.taken(pid, bytes),
         ToRoom::LayOut { pid, stocked } => {
-            room.cargo.give(Item::LayOut { pid, stocked: stocked.then_some(Source::Home) });
+            room.incoming.give(IncomingItem::LayOut { pid, stocked: stocked.then_some(Source::Home) });
         }
         ToRoom::Flags { pid, flags } => set_flags(room, pid, &flags),
         ToRoom::Stocked { pid, pages, first } => room.stocked.hear(pid, pages, first),
         ToRoom::Resume { pid } => {
-            room.lanes.arrived(pid);
+            room.direct_links.arrived(pid);
             room.stocked.forget(pid);
             room.homeward.forget(pid);
             room.orders.give(Order::Resume { pid });
         }
         ToRoom::Stays { pid, why } => {
-            going_home::stay(room, pid, &why);
+            room.going_home.stay(&room.home, pid, &why);
             room.orders.give(Order::StayHere { pid });
         }
         ToRoom::Recall { pid, follow_bytes, pace, onward, ahead, family } => {
@@ -111,7 +115,7 @@ pub fn obey(room: &Arc<Shared>, message: ToRoom) -> bool {
                 room.windows.close(pid);
             }
             onward::Order::Connect(lane) => direct_link::connect(room, pid, lane),
-            onward::Order::Admit { ticket, from } => room.lanes.admit(pid, ticket, from),
+            onward::Order::Admit { ticket, from } => room.direct_links.admit(pid, ticket, from),
         },
         ToRoom::Yield { inode } => held::give_up(room, inode),
         ToRoom::Shared { pid, result } => room.orders.give(Order::Shared { pid, result }),
@@ -119,13 +123,13 @@ pub fn obey(room: &Arc<Shared>, message: ToRoom) -> bool {
         ToRoom::Push { pid } => room.lenders.with(pid, Lender::push),
         ToRoom::Filled { pid } => room.lenders.with(pid, Lender::arrived),
         ToRoom::Broken { pid, why } => {
-            room.following.give(Followed::Broken { pid, source: Source::Home, why });
+            room.postcopy.give(PostcopyEvent::Broken { pid, source: Source::Home, why });
         }
         ToRoom::Release { pid } => {
-            room.lanes.end(pid);
+            room.direct_links.end(pid);
             room.stocked.forget(pid);
             room.homeward.forget(pid);
-            room.cargo.give(Item::Forget { pid });
+            room.incoming.give(IncomingItem::Forget { pid });
             room.orders.give(Order::Release { pid });
         }
         ToRoom::Report => report::tell(room),
@@ -161,31 +165,28 @@ fn returned(room: &Shared, id: CallId, result: i64, out: Vec<u8>) {
 pub fn waited(room: &Shared, id: CallId, result: i64, mut out: Vec<u8>) {
     room.ledger.answered(id, result, &mut out);
     room.devices.completed(id, &mut out);
-    match room.after(id).filter(|(_, _, after)| after.takes_time(result)) {
-        Some(_) => room.memory.give(Written { id, result, out }),
+    match room.home.after(id).filter(|(_, _, after)| after.takes_time(result)) {
+        Some(_) => room.home.memory.give(Written { id, result, out }),
         None => finish(room, id, result, &out),
     }
 }
 
 /// Puts what calls wrote into guests' memory, gives them descriptors, and ends the calls; for ever.
 pub fn serve_memory(room: &Shared) {
-    while let Some(Written { id, result, out }) = room.memory.take() {
+    while let Some(Written { id, result, out }) = room.home.memory.take() {
         room.contain(room.who_asked(id), || {
-            if let Some(result) = after::apply(room, id, result, &out) {
+            if let Some(result) = follow_up::apply(room, id, result, &out) {
                 finish(room, id, result, &[]);
             }
         });
     }
 }
 
-/// What no kernel returns is an error, and none that a number could not hold with another sign.
+/// StandinRequestKind no kernel returns is an error, and none that a number could not hold with another sign.
 fn believable(result: i64) -> i64 {
     const ERRNO_MAX: i64 = 4095;
     if result < -ERRNO_MAX { -i64::from(libc::EIO) } else { result }
 }
-
-/// Whatever handler runs, the call is made again (linux/errno.h).
-pub const ERESTARTNOINTR: i64 = -513;
 
 /// Comes with a signal, which the program gets before the result.
 const EPIPE: i64 = -(libc::EPIPE as i64);
@@ -203,7 +204,7 @@ fn is_told_once(result: i64) -> bool {
 /// that moment (seccomp_do_user_notification): the call is made again. Where that would do harm,
 /// the tracer gives the result.
 pub fn finish(room: &Shared, id: CallId, result: i64, out: &[u8]) {
-    room.answered(id, |pending| {
+    room.home.answered(id, |pending| {
         match pending {
             Pending::Notified { waiting, exact: true, .. } if is_told_once(result) => {
                 let host = waiting.host_tid;
@@ -228,7 +229,7 @@ pub fn finish(room: &Shared, id: CallId, result: i64, out: &[u8]) {
                 let here = after.goes_on_here(result);
                 waiting.answer(if here { Answer::Continue } else { Answer::Value(result) });
             }
-            Pending::Standin(asked) if asked.what == What::Device => {
+            Pending::Standin(asked) if asked.what == StandinRequestKind::Device => {
                 super::devices::answered(room, asked.unique, result, out);
             }
             Pending::Unasked => {}

@@ -5,6 +5,7 @@
 //! buffers of the guest's are one at home.
 
 mod control;
+pub mod delivery;
 mod incoming;
 mod outgoing;
 mod received;
@@ -13,7 +14,7 @@ mod series;
 use crate::guest_memory;
 pub use control::{OPENED_HERE, opened_here};
 pub use incoming::Incoming;
-pub use outgoing::{Envelope, Outgoing};
+pub use outgoing::{Envelope, MessageSender, Outgoing};
 pub use received::Received;
 pub use series::Series;
 

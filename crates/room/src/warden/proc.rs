@@ -8,27 +8,26 @@ mod merge;
 mod nodes;
 mod own;
 mod place;
+pub mod table;
 
-use super::answers::Answers;
 use super::devices::{self, names};
 use super::guests::Who;
 use super::home_files::is_in_home_file_system;
-use super::shared::{Pending, Shared};
+use super::shared::Shared;
 use crate::porter::HIDDEN_PROC as HIDDEN;
+use crate::warden::pending::Pending;
+use crate::warden::proc::table::Proc;
+use crate::warden::proc::table::Step;
 use homefs::proto::{
-    self, Attr, AttrOut, BatchForgetIn, EntryOut, ForgetIn, ForgetOne, InitIn, InitOut, NO_BLOCKS, Opcode, OpenOut,
-    ReadIn, ReleaseIn, ReplyBuf, Request, fopen,
+    self, Attr, AttrOut, BatchForgetIn, ForgetIn, ForgetOne, InitIn, InitOut, NO_BLOCKS, Opcode, ReadIn, ReleaseIn,
+    ReplyBuf, Request,
 };
-use nodes::Nodes;
 use os::ptrace::HostTid;
 pub use own::owner;
 pub use place::known_as;
 use place::{Merged, Place};
 use room_protocol::ToHome;
-use room_protocol::message::{CallId, DeviceName, DeviceNode, Look, StandinId};
-use std::collections::HashMap;
-use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use room_protocol::message::{CallId, DeviceNode, Look, StandinId};
 
 /// How long the kernel may believe what was said of a process: long enough for one look at it, too
 /// short to be noticed.
@@ -37,96 +36,14 @@ const VALID_NS: u32 = 20_000_000;
 const DESCRIPTOR_SIZE: u64 = 64;
 const FOR_EVER_S: u64 = 1 << 32;
 
-/// What is known of it.
-pub struct Proc {
-    device: Answers,
-    state: Mutex<State>,
-}
-
-#[derive(Default)]
-struct State {
-    nodes: Nodes,
-    /// Requests that home answers, by their numbers.
-    asked: HashMap<u64, Step>,
-    files: HashMap<u64, Arc<Vec<u8>>>,
-    listings: HashMap<u64, Arc<Vec<DeviceName>>>,
-    last_handle: u64,
-}
-
-/// What is done with home's answer.
-#[derive(Clone, Debug)]
-enum Step {
-    Lookup(Vec<u8>),
-    Attributes(u64),
-    Text,
-    /// A file that stays at home is opened again: under the name that it has there, or, if it has
-    /// none, by this link.
-    Again(String),
-    List,
-    Content,
-    /// What home knows of this descriptor of a process here.
-    Info(HostTid, i32),
-    /// The locks that a process has on what this descriptor shows.
-    Locks(HostTid, i32),
-    /// Home has written so many bytes about this process.
-    Written(i32, usize),
-    /// To be put together with what this process' kernel says.
-    Merge(HostTid, Merged, merge::Asker),
-}
-
 /// A request, and who makes it.
-struct Asked<'a> {
+struct ProcRequest<'a> {
     room: &'a Shared,
     request: &'a Request<'a>,
     asker: Option<(HostTid, Who)>,
 }
 
 type Served = Result<(), i32>;
-
-impl Proc {
-    /// Serves this FUSE connection.
-    pub fn new(device: OwnedFd) -> Proc {
-        Proc { device: Answers(device), state: Mutex::default() }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn open(&self, unique: u64, keep: impl FnOnce(&mut State, u64)) {
-        let fh = {
-            let mut state = self.lock();
-            state.last_handle += 1;
-            let fh = state.last_handle;
-            keep(&mut state, fh);
-            fh
-        };
-        self.device.value(unique, &OpenOut { fh, open_flags: fopen::DIRECT_IO | fopen::NOFLUSH, backing_id: 0 });
-    }
-
-    fn open_file(&self, unique: u64, content: Vec<u8>) {
-        self.open(unique, |state, fh| drop(state.files.insert(fh, Arc::new(content))));
-    }
-
-    fn open_listing(&self, unique: u64, names: Vec<DeviceName>) {
-        self.open(unique, |state, fh| drop(state.listings.insert(fh, Arc::new(names))));
-    }
-
-    fn found(&self, unique: u64, path: &[u8], attr: Attr, valid: (u64, u32)) {
-        let nodeid = self.lock().nodes.found(path);
-        let attr = Attr { ino: nodeid, ..attr };
-        let entry = EntryOut {
-            nodeid,
-            entry_valid: valid.0,
-            attr_valid: valid.0,
-            entry_valid_nsec: valid.1,
-            attr_valid_nsec: valid.1,
-            attr,
-            ..EntryOut::default()
-        };
-        self.device.value(unique, &entry);
-    }
-}
 
 /// Serves the device until the room is gone; one such thread is enough, for none of its answers
 /// waits.
@@ -158,7 +75,7 @@ pub fn serve(room: &Shared) {
 
 /// Serves one request.
 pub fn handle(room: &Shared, request: &Request<'_>) {
-    let asked = Asked { room, request, asker: devices::asker(room, request) };
+    let asked = ProcRequest { room, request, asker: devices::asker(room, request) };
     let done = match request.opcode {
         Some(Opcode::Init) => asked.negotiate(),
         Some(Opcode::Forget | Opcode::BatchForget) => return asked.forget(),
@@ -225,7 +142,7 @@ fn go_on(room: &Shared, unique: u64, step: Step, out: &[u8]) -> Served {
                 Merged::Stat => {
                     let away = {
                         let guests = room.guests();
-                        guests.who(host).map_or((0, 0), |who| super::cpu_times::ticks_away(&guests, who.pid))
+                        guests.who(host).map_or((0, 0), |who| guests.ticks_away(who.pid))
                     };
                     own::content(host, "stat").and_then(|room| merge::stat(&home, &room, asker, away))
                 }
@@ -238,7 +155,7 @@ fn go_on(room: &Shared, unique: u64, step: Step, out: &[u8]) -> Served {
     Ok(())
 }
 
-impl Asked<'_> {
+impl ProcRequest<'_> {
     fn unique(&self) -> u64 {
         self.request.header.unique
     }
@@ -296,7 +213,7 @@ impl Asked<'_> {
     fn expect(&self, step: Step, question: impl FnOnce(CallId, i32) -> ToHome) -> Served {
         let (pid, unique) = (self.asker.map_or(0, |(_, who)| who.pid), self.unique());
         self.proc().lock().asked.insert(unique, step);
-        let id = self.room.expect(Pending::Proc { pid, unique });
+        let id = self.room.home.expect(Pending::Proc { pid, unique });
         self.room.tell(&question(id, pid));
         Ok(())
     }
@@ -456,7 +373,7 @@ impl Asked<'_> {
     fn ask_name(&self, pid: i32, standin: StandinId, step: Step) -> Served {
         let unique = self.unique();
         self.proc().lock().asked.insert(unique, step);
-        let id = self.room.expect(Pending::Proc { pid, unique });
+        let id = self.room.home.expect(Pending::Proc { pid, unique });
         self.room.tell(&ToHome::NameOf { id, standin });
         Ok(())
     }

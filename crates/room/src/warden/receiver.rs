@@ -3,9 +3,12 @@
 //! which writes them, for whoever waits for such a file must not have the device through which it
 //! comes ([`os::apart`]).
 
-use super::following::{self, Followed, Source};
+use super::following::{self};
 use super::shared::Shared;
 use super::tracer::orders::Order;
+use crate::warden::incoming_queue::IncomingItem;
+use crate::warden::page_source::Source;
+use crate::warden::postcopy_queue::PostcopyEvent;
 use checkpoint::{Dense, Leftover, Window};
 use image::Image;
 use link::Body;
@@ -17,129 +20,9 @@ use os::userfault::Userfault;
 use room_protocol::ToHome;
 use room_protocol::page_frames::{STOCKED_PAGES, WINDOW_BYTES};
 use std::collections::HashMap;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
-
-/// What came for a process.
-#[derive(Debug)]
-pub enum Item {
-    /// The body of an image's frame.
-    Part(Vec<u8>),
-    /// The body of a frame of pages.
-    Pages(Body),
-    /// The body of a frame of runs of pages that are here from an earlier stay.
-    Stocked(Vec<u8>),
-    /// The body of a frame of runs that come, and are full.
-    Dense(Vec<u8>),
-    /// The body of a frame of runs that follow later.
-    Later(Vec<u8>),
-    /// Everything of this process was sent, but what follows.
-    Rebuild {
-        /// PID of the process, at home.
-        pid: i32,
-        /// Pages that are not there any more.
-        gone: Vec<checkpoint::Run>,
-        /// The image, if it has not come in parts.
-        image: Vec<u8>,
-        /// Whose pages follow: the number that their sender knows them by.
-        loan: u32,
-        /// Who brought it.
-        source: Source,
-    },
-    /// The memory of this process is to be laid out: pages come while it still runs.
-    LayOut {
-        /// PID of the process, at home.
-        pid: i32,
-        /// Who sends them and wants to know what is here of it already, if anybody does.
-        stocked: Option<Source>,
-    },
-    /// Who sends a process wants to hear when all before this is in place.
-    Await(Source),
-    /// What was to come of this process over a way of its own does not.
-    Lost {
-        /// PID of the process, at home.
-        pid: i32,
-        /// What happened, in words.
-        why: String,
-    },
-    /// It will not come, or was killed.
-    Forget {
-        /// PID of the process, at home.
-        pid: i32,
-    },
-}
-
-impl Item {
-    /// The process that it is of.
-    fn process(&self) -> Option<i32> {
-        match self {
-            Item::Pages(body) => room_protocol::page_frames::process(body),
-            Item::Part(body) | Item::Stocked(body) | Item::Dense(body) | Item::Later(body) => {
-                room_protocol::page_frames::process(body)
-            }
-            Item::Rebuild { pid, .. } | Item::LayOut { pid, .. } | Item::Lost { pid, .. } | Item::Forget { pid } => {
-                Some(*pid)
-            }
-            Item::Await(_) => None,
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        match self {
-            Item::Pages(body) => body.len(),
-            Item::Part(body)
-            | Item::Stocked(body)
-            | Item::Dense(body)
-            | Item::Later(body)
-            | Item::Rebuild { image: body, .. } => body.len(),
-            _ => 0,
-        }
-    }
-}
-
-/// The way to the thread.
-#[derive(Debug)]
-pub struct Cargo {
-    to: Sender<Item>,
-    from: Mutex<Option<Receiver<Item>>>,
-    /// Bytes that wait here.
-    waiting: Mutex<usize>,
-    taken: Condvar,
-}
-
-impl Default for Cargo {
-    fn default() -> Cargo {
-        let (to, from) = channel();
-        Cargo { to, from: Mutex::new(Some(from)), waiting: Mutex::default(), taken: Condvar::new() }
-    }
-}
-
-impl Cargo {
-    /// Puts one at the end.
-    pub fn give(&self, item: Item) {
-        *self.waiting() += item.bytes();
-        // The thread ends with the room.
-        let _ = self.to.send(item);
-    }
-
-    /// Waits while too much lies here. Home does not send more than it may, but other rooms send as
-    /// fast as they can.
-    pub fn make_way(&self) {
-        let full = |waiting: &mut usize| *waiting as u64 > WINDOW_BYTES;
-        drop(self.taken.wait_while(self.waiting(), full).unwrap_or_else(PoisonError::into_inner));
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, usize> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn took(&self, bytes: usize) {
-        let mut waiting = self.waiting();
-        *waiting = waiting.saturating_sub(bytes);
-        self.taken.notify_all();
-    }
-}
 
 /// An image whose memory is laid out, and the ways to write it.
 struct Laid {
@@ -188,7 +71,7 @@ impl Untold {
     }
 
     /// Waits for the next item; before it waits for long, nothing is untold.
-    fn next(&mut self, room: &Shared, from: &Receiver<Item>) -> Option<Item> {
+    fn next(&mut self, room: &Shared, from: &Receiver<IncomingItem>) -> Option<IncomingItem> {
         from.recv_timeout(TOLD_AFTER).ok().or_else(|| {
             self.tell(room);
             from.recv().ok()
@@ -198,7 +81,7 @@ impl Untold {
 
 /// Takes what comes, for ever.
 pub fn serve(room: &Arc<Shared>) {
-    let Some(from) = room.cargo.from.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+    let Some(from) = room.incoming.from.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
     // Writing a page of a file's copy reads the file first.
     let apart = match Apart::start("cargo-pages", crate::ids::root()) {
         Ok(apart) => apart,
@@ -217,13 +100,19 @@ pub fn serve(room: &Arc<Shared>) {
             incoming.remove(&pid);
             give_up(room, pid, why);
         }
-        room.cargo.took(bytes);
+        room.incoming.took(bytes);
     }
 }
 
-fn take(room: &Arc<Shared>, item: Item, apart: &Apart, incoming: &mut HashMap<i32, Incoming>, taken: &mut Untold) {
+fn take(
+    room: &Arc<Shared>,
+    item: IncomingItem,
+    apart: &Apart,
+    incoming: &mut HashMap<i32, Incoming>,
+    taken: &mut Untold,
+) {
     match item {
-        Item::Part(body) => {
+        IncomingItem::Part(body) => {
             if let Some((pid, last, bytes)) = room_protocol::page_frames::part(&body) {
                 let one = incoming.entry(pid).or_default();
                 one.add(bytes);
@@ -231,7 +120,7 @@ fn take(room: &Arc<Shared>, item: Item, apart: &Apart, incoming: &mut HashMap<i3
                 let _ = last.then(|| one.map(room, pid));
             }
         }
-        Item::Pages(body) => {
+        IncomingItem::Pages(body) => {
             let of = room_protocol::page_frames::pages(&body).map(|pages| (pages.pid, pages.bytes.len() as u64));
             if let Some((pid, bytes)) = of {
                 if let Some(one) = incoming.get_mut(&pid) {
@@ -240,40 +129,40 @@ fn take(room: &Arc<Shared>, item: Item, apart: &Apart, incoming: &mut HashMap<i3
                 taken.add(room, pid, bytes);
             }
         }
-        Item::Stocked(body) => {
+        IncomingItem::Stocked(body) => {
             if let Some((pid, runs)) = room_protocol::page_frames::later(&body) {
                 incoming.get_mut(&pid).into_iter().for_each(|one| one.write_again(room, apart, pid, &runs));
             }
         }
-        Item::Dense(body) => {
+        IncomingItem::Dense(body) => {
             if let Some((pid, runs)) = room_protocol::page_frames::later(&body) {
                 incoming.get_mut(&pid).into_iter().for_each(|one| one.expect_dense(room, pid, &runs));
             }
         }
-        Item::LayOut { pid, stocked } => {
+        IncomingItem::LayOut { pid, stocked } => {
             let one = incoming.entry(pid).or_default();
             stocked.iter().for_each(|asker| one.tell_stocked(room, pid, asker));
             let result = one.map(room, pid).as_ref().map(drop).map_err(Clone::clone);
             room.tell(&ToHome::LaidOut { pid, result });
         }
-        Item::Rebuild { pid, gone, image, loan, source } => match incoming.remove(&pid) {
+        IncomingItem::Rebuild { pid, gone, image, loan, source } => match incoming.remove(&pid) {
             Some(mut one) => {
                 one.add(&image);
                 one.finish(room, pid, gone, (loan, source));
             }
             None => room.tell(&ToHome::Rebuilt { pid, result: Err("no image came".into()) }),
         },
-        Item::Later(body) => {
+        IncomingItem::Later(body) => {
             if let Some((pid, runs)) = room_protocol::page_frames::later(&body) {
                 incoming.get_mut(&pid).into_iter().for_each(|one| one.expect_later(room, pid, &runs));
             }
         }
-        Item::Await(source) => source.tell_in_place(),
-        Item::Lost { pid, why } => {
+        IncomingItem::Await(source) => source.tell_in_place(),
+        IncomingItem::Lost { pid, why } => {
             incoming.remove(&pid);
             give_up(room, pid, why);
         }
-        Item::Forget { pid } => drop(incoming.remove(&pid)),
+        IncomingItem::Forget { pid } => drop(incoming.remove(&pid)),
     }
 }
 
@@ -331,8 +220,8 @@ impl Incoming {
             self.leftover = room.leftovers.claim(pid);
         }
         let hashes = self.leftover.iter().flat_map(|leftover| leftover.hashes(STOCKED_PAGES));
-        hashes.for_each(|part| asker.tell_stocked(room, pid, part, false));
-        asker.tell_stocked(room, pid, Vec::new(), true);
+        hashes.for_each(|part| asker.tell_stocked(&room.home, pid, part, false));
+        asker.tell_stocked(&room.home, pid, Vec::new(), true);
     }
 
     /// These of its pages are what it left here.
@@ -387,7 +276,7 @@ impl Incoming {
         checkpoint::register(&memory, &image.areas, &later).map_err(|e| e.to_string())?;
         let huge = checkpoint::wanted_huge(&image.areas, &later);
         let pager = following::start(room, pid, (loan, source.clone()), memory, (later, huge));
-        room.following.give(Followed::Begins { pid, loan, source, pager: pager.map_err(|e| e.to_string())? });
+        room.postcopy.give(PostcopyEvent::Begins { pid, loan, source, pager: pager.map_err(|e| e.to_string())? });
         Ok(())
     }
 

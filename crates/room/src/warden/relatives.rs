@@ -1,8 +1,8 @@
 //! Who shares memory with whom in the room: they go home together, or not at all.
 
-use super::describe_guest::HomeFiles;
 use super::held;
 use super::shared::Shared;
+use crate::warden::home_mounts::HomeFiles;
 use checkpoint::BodyError;
 use os::areas::{Area, Shown};
 use os::ptrace::HostTid;

@@ -2,16 +2,18 @@
 
 use super::args::WardenArgs;
 use super::foreign_vdso::Strange;
-use super::notices::Listeners;
-use super::proc::{self, Proc};
+use super::proc::{self};
 use super::shared::Shared;
-use super::standins::{self, Device};
+use super::standins::{self};
 use super::tracer::orders::Orders;
 use super::tracer::{self, Parts};
 use super::uplink::Files;
-use super::wall::{self, Wall};
+use super::wall::Wall;
 use super::{WardenError, home, limits};
 use crate::porter::{self, Answer, Channels, Command, Setup};
+use crate::warden::listeners::Listeners;
+use crate::warden::proc::table::Proc;
+use crate::warden::standins::device::Device;
 use control_protocol::steward::{Preamble, RoomId};
 use homefs::client::Client;
 use link::Receiver;
@@ -94,7 +96,7 @@ pub fn run(args: &WardenArgs) -> Result<(), WardenError> {
 fn take_lanes(args: &WardenArgs, room: &Arc<Shared>, identity: identity::Identity) -> Result<PathBuf, WardenError> {
     let path = control_protocol::paths::warden_socket(&args.run_dir, RoomId(args.room));
     let listener = os::socket::listen(&path)?;
-    room.lanes.set_identity(identity);
+    room.direct_links.set_identity(identity);
     let room = room.clone();
     std::thread::Builder::new()
         .name("lanes".into())
@@ -280,7 +282,7 @@ fn keep_wall_clock(room: &Arc<Shared>, wall: Wall) -> Result<(), WardenError> {
     let room = room.clone();
     std::thread::Builder::new()
         .name("wall".into())
-        .spawn(move || wall::keep(&room))
+        .spawn(move || super::clock_keeper::keep(&room))
         .map(drop)
         .map_err(|e| os::Error::new("starting a thread", e).into())
 }
@@ -310,7 +312,9 @@ fn trace(
         .name("spares".into())
         .spawn(move || shared.spares.stock(&spares))
         .map_err(|e| os::Error::new("starting a thread", e))?;
-    let parts = Parts { room: room.shared.clone(), porter, channels, children, listeners: room.listeners.clone() };
+    let (shared, listeners, home_room) = (room.shared.clone(), room.listeners.clone(), room.shared.clone());
+    let wait_answered = Box::new(move |id, result, out| home::waited(&home_room, id, result, out));
+    let parts = Parts { room: shared, porter, channels, children, listeners, wait_answered };
     let end = end.clone();
     std::thread::Builder::new()
         .name("tracer".into())

@@ -1,113 +1,30 @@
 //! Open files that a body has in common with others of its room: files of home's, whose offset is
 //! one, and pipes. And what no image can carry: pairs of sockets ([`pairs`]), others' or its own.
 
+pub mod common_files;
+mod epoll_watches;
 mod pairs;
 mod watched;
 
-use super::describe_guest::{self, HomeFiles};
+use super::describe_guest::{self};
 use super::shared::Shared;
+use crate::warden::home_mounts::HomeFiles;
+use crate::warden::sharers::common_files::CommonFileKind;
+use crate::warden::sharers::common_files::CommonOpenFile;
+use crate::warden::sharers::common_files::Commons;
+use crate::warden::sharers::common_files::DescriptorPlace;
+use crate::warden::sharers::common_files::Found;
+use crate::warden::sharers::common_files::Key;
+use crate::warden::sharers::common_files::Sought;
 use checkpoint::BodyError;
-use image::File;
 use os::pidfd::PidFd;
 use os::process::{self, FdInfo};
 use os::ptrace::HostTid;
-use room_protocol::Refusal;
-use room_protocol::message::{CommonPair, CommonPipe};
-use std::collections::{BTreeSet, HashMap};
+use room_protocol::message::CommonPipe;
+use std::collections::HashMap;
 use std::os::fd::AsFd;
 
-pub use pairs::Pairs;
 pub use watched::Watch;
-
-/// What all pipes and pairs of sockets together may hold: it goes in one message.
-const CONTENT_BYTES_MAX: usize = 512 << 10;
-
-/// A descriptor of a body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// PID of the process, at home.
-    pub pid: i32,
-    /// Its first thread here.
-    pub host: HostTid,
-    /// The number that it has.
-    pub fd: i32,
-    /// Closed when another program is run.
-    pub close_on_exec: bool,
-}
-
-/// An open file, and who has it under which numbers; those of the body that was asked for come
-/// first.
-#[derive(Clone, Debug)]
-pub struct Held {
-    /// The places that share it.
-    pub places: Vec<Place>,
-    /// The flags of open(2).
-    pub flags: i32,
-    /// What it is.
-    pub what: What,
-}
-
-/// One of the kinds of [`Held`].
-#[derive(Clone, Debug)]
-pub enum What {
-    /// A file of home's, with its offset.
-    Named(File, u64),
-    /// An end of a pipe: which one, and whether it is the one that is written to.
-    PipeEnd(usize, bool),
-    /// An end of a pair of sockets: which one, whether it is the second, and whether it has a time
-    /// limit.
-    PairEnd(usize, bool, bool),
-}
-
-/// All of a body's.
-#[derive(Clone, Debug, Default)]
-pub struct Commons {
-    /// The open files in common.
-    pub files: Vec<Held>,
-    /// The pipes in common.
-    pub pipes: Vec<CommonPipe>,
-    /// Pairs of sockets.
-    pub pairs: Vec<CommonPair>,
-    /// What watches any of them.
-    pub watches: Vec<Watch>,
-    /// The others who have any of them.
-    pub others: BTreeSet<i32>,
-    /// Why not all of them can be given behind a stand-in. Of those that run it need not be true.
-    pub trouble: Option<Refusal>,
-}
-
-type Key = (u64, u64);
-
-/// Descriptors of one open file, of whomever.
-type Found = Vec<(Place, FdInfo)>;
-
-/// The open files of a body that are looked for.
-#[derive(Clone, Debug)]
-pub enum Sought {
-    /// Those that it has in common with others.
-    Common,
-    /// The same, and its pairs of sockets.
-    CommonAndPairs,
-    /// Those behind these descriptors, whoever else has them.
-    Behind(BTreeSet<i32>),
-}
-
-impl Sought {
-    /// An open file under this number, which nobody else has (`is_alone`), is among them.
-    fn has(&self, fd: i32, is_alone: bool) -> bool {
-        match self {
-            Sought::Common | Sought::CommonAndPairs => !is_alone,
-            Sought::Behind(fds) => fds.contains(&fd),
-        }
-    }
-
-    fn has_pair(&self, fd: i32) -> bool {
-        match self {
-            Sought::Behind(fds) => fds.contains(&fd),
-            Sought::Common | Sought::CommonAndPairs => true,
-        }
-    }
-}
 
 /// The open files that are sought of this body, which stands still.
 pub fn find(room: &Shared, pid: i32, sought: &Sought) -> Result<Commons, BodyError> {
@@ -155,61 +72,40 @@ pub fn find(room: &Shared, pid: i32, sought: &Sought) -> Result<Commons, BodyErr
             found.note(added);
             continue;
         }
-        let all: Vec<Place> = mine.chain(theirs.iter().copied()).map(|(p, _)| p).filter(|p| is_one(place, p)).collect();
+        let all: Vec<DescriptorPlace> =
+            mine.chain(theirs.iter().copied()).map(|(p, _)| p).filter(|p| is_one(place, p)).collect();
         if home.is_none() {
             home = Some(HomeFiles::of(host)?);
         }
-        // What else is shared has its own reason to stay.
+        // CommonFileKind else is shared has its own reason to stay.
         let is_homes = home.as_ref().is_some_and(|h| h.mounts.contains(&info.mount_id));
         if sought.has(place.fd, all.iter().all(|p| p.pid == pid)) && is_homes {
             found.others.extend(all.iter().map(|place| place.pid).filter(|other| *other != pid));
             let file = describe_guest::named((place.fd, info, &name), false);
             let named = file.map(|file| {
-                found.files.push(Held { places: all, flags: info.flags, what: What::Named(file, info.offset) });
+                found.files.push(CommonOpenFile {
+                    places: all,
+                    flags: info.flags,
+                    what: CommonFileKind::Named(file, info.offset),
+                });
             });
             found.note(named);
         }
     }
     found.others.remove(&pid);
-    let watched = watched::find(&mut found, pid);
+    let watched = epoll_watches::find(&mut found, pid);
     found.note(watched);
     Ok(found)
 }
 
-/// As home is told it.
-pub fn refusal(e: &BodyError) -> Refusal {
-    Refusal { why: e.to_string(), fleeting: e.is_fleeting() }
-}
-
-impl Commons {
-    /// Whether all that this process has under these numbers is among them.
-    pub fn have(&self, pid: i32, fds: &BTreeSet<i32>) -> bool {
-        let places = || self.files.iter().flat_map(|held| &held.places);
-        fds.iter().all(|fd| places().any(|place| (place.pid, place.fd) == (pid, *fd)))
-    }
-
-    /// So much may still wait somewhere.
-    fn bytes_left(&self) -> usize {
-        let pipes = self.pipes.iter().map(|pipe| pipe.content.len());
-        let messages = self.pairs.iter().flat_map(|pair| pair.ends.iter().flatten()).flat_map(|end| &end.content);
-        CONTENT_BYTES_MAX.saturating_sub(pipes.chain(messages.map(Vec::len)).sum())
-    }
-
-    fn note(&mut self, result: Result<(), BodyError>) {
-        if let Err(e) = result {
-            self.trouble.get_or_insert_with(|| refusal(&e));
-        }
-    }
-}
-
-fn is_one(a: &Place, b: &Place) -> bool {
+fn is_one(a: &DescriptorPlace, b: &DescriptorPlace) -> bool {
     a == b || process::one_file((a.host.0, a.fd), (b.host.0, b.fd))
 }
 
 /// How often the descriptors of a body that runs are listed that closes some meanwhile.
 const LISTED_MAX: usize = 16;
 
-type Listed = Vec<(Key, Place, FdInfo)>;
+type Listed = Vec<(Key, DescriptorPlace, FdInfo)>;
 
 /// A body's descriptors that are no stand-ins. One that runs may close some while they are listed,
 /// and what it had under that number it may have under another by then.
@@ -237,17 +133,17 @@ fn list(room: &Shared, pid: i32, host: HostTid) -> Result<(Listed, bool), BodyEr
         };
         if room.standins.standin(info.mount_id, info.inode).is_none() {
             let close_on_exec = info.flags & libc::O_CLOEXEC != 0;
-            found.push(((info.mount_id, info.inode), Place { pid, host, fd, close_on_exec }, info));
+            found.push(((info.mount_id, info.inode), DescriptorPlace { pid, host, fd, close_on_exec }, info));
         }
     }
     Ok((found, closes))
 }
 
-fn pipe(found: &mut Commons, all: Vec<(Place, FdInfo)>) -> Result<(), BodyError> {
-    let mut ends: [Vec<(Place, FdInfo)>; 2] = Default::default();
+fn pipe(found: &mut Commons, all: Vec<(DescriptorPlace, FdInfo)>) -> Result<(), BodyError> {
+    let mut ends: [Vec<(DescriptorPlace, FdInfo)>; 2] = Default::default();
     for (place, info) in all {
         let odd = |what: &str| {
-            let Place { pid, fd, .. } = place;
+            let DescriptorPlace { pid, fd, .. } = place;
             Err(BodyError::Stays(format!("descriptor {fd} of process {pid} is a pipe {what}")))
         };
         if info.flags & libc::O_DIRECT != 0 {
@@ -267,10 +163,10 @@ fn pipe(found: &mut Commons, all: Vec<(Place, FdInfo)>) -> Result<(), BodyError>
         end.push((place, info));
     }
     let Some((any, _)) = ends.iter().flatten().next() else { return Ok(()) };
-    let file = |place: &Place| PidFd::open(place.host.0)?.get_fd(place.fd);
+    let file = |place: &DescriptorPlace| PidFd::open(place.host.0)?.get_fd(place.fd);
     let (capacity, content) = match ends[0].first() {
         Some((reader, _)) => os::objects::pipe_content(file(reader)?.as_fd())?,
-        // What nobody can read any more is nothing.
+        // CommonFileKind nobody can read any more is nothing.
         None => (os::objects::pipe_capacity(file(any)?.as_fd())?, Vec::new()),
     };
     if content.len() > found.bytes_left() {
@@ -279,8 +175,8 @@ fn pipe(found: &mut Commons, all: Vec<(Place, FdInfo)>) -> Result<(), BodyError>
     found.pipes.push(CommonPipe { capacity, content });
     for (end, writes) in ends.into_iter().zip([false, true]) {
         let Some((_, info)) = end.first() else { continue };
-        let (flags, what) = (info.flags, What::PipeEnd(found.pipes.len() - 1, writes));
-        found.files.push(Held { places: end.into_iter().map(|(place, _)| place).collect(), flags, what });
+        let (flags, what) = (info.flags, CommonFileKind::PipeEnd(found.pipes.len() - 1, writes));
+        found.files.push(CommonOpenFile { places: end.into_iter().map(|(place, _)| place).collect(), flags, what });
     }
     Ok(())
 }

@@ -4,251 +4,38 @@
 //! Node 1 is the root; stand-in N is node N + 2, and so is its inode number, by which a guest's
 //! descriptor is recognised.
 
+pub mod device;
+pub mod file_table;
 pub mod files;
 mod locks;
+pub mod nodes;
+pub mod requests;
 
-use super::answers::Answers;
 use super::guests::{Who, blocked_stops};
-use super::readiness::Readiness;
-use super::shared::{Pending, Shared};
+use super::shared::Shared;
 use super::spares::is_own;
 use super::tracer::orders::{Afterwards, Order};
+use crate::warden::pending::Pending;
+use crate::warden::standins::nodes::FOR_EVER_S;
+use crate::warden::standins::nodes::attributes;
+use crate::warden::standins::nodes::attributes_valid_s;
+use crate::warden::standins::nodes::entry;
+use crate::warden::standins::nodes::node;
+use crate::warden::standins::nodes::standin;
+use crate::warden::standins::requests::StandinRequest;
+use crate::warden::standins::requests::StandinRequestKind;
 use homefs::proto::{
-    self, Attr, AttrOut, EntryOut, InitIn, InitOut, LkOut, NO_BLOCKS, OUT_HEADER_BYTES, Opcode, OpenOut, OutHeader,
-    PollIn, PollOut, ReadIn, Request, WriteIn, WriteOut,
+    self, AttrOut, EntryOut, InitIn, InitOut, NO_BLOCKS, Opcode, PollIn, PollOut, ReadIn, Request, WriteIn,
 };
 use os::ptrace::HostTid;
 use os::waiting;
 use room_protocol::ToHome;
 use room_protocol::message::{Call, StandinId};
-use rustix::event::{PollFd, PollFlags, Timespec};
-use std::collections::{HashMap, HashSet};
-use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
-use zerocopy::IntoBytes;
+use rustix::event::{PollFd, PollFlags};
+use std::sync::PoisonError;
 
 /// Bytes of one read or write: a packet to the deputy carries them.
 const IO_BYTES: u32 = 128 << 10;
-/// Attributes of a stand-in never change, but for those of files.
-const FOR_EVER_S: u64 = 1 << 32;
-/// The size that a stand-in shows: no offset is behind its end.
-const HUGE: u64 = 1 << 62;
-
-/// The device of the stand-ins' file system.
-pub struct Device {
-    device: Answers,
-    mount_id: AtomicU64,
-    /// What is ready, and who waits for it.
-    readiness: Readiness,
-    /// How often home has said that something has happened.
-    noticed: AtomicU64,
-    /// How often each is open: a guest may open one again by its name in /proc.
-    opens: Mutex<HashMap<StandinId, u32>>,
-    /// Sockets with a time limit: a call on one that a signal interrupts is over, whatever the
-    /// handler's flags (sock_intr_errno in net/sock.h).
-    timed: Mutex<HashSet<StandinId>>,
-    /// Held while a request is taken and served.
-    serving: Mutex<()>,
-    /// Those that stand for regular files.
-    pub files: files::Files,
-}
-
-/// What the kernel waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asked {
-    /// The process that waits.
-    pub pid: i32,
-    /// Its thread, if a signal may interrupt that.
-    pub host: Option<HostTid>,
-    /// The request that is answered.
-    pub unique: u64,
-    /// What it was.
-    pub what: What,
-}
-
-/// Kind of request that home answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
-    /// The request is READ.
-    Read,
-    /// The request is WRITE.
-    Write,
-    /// POLL of this stand-in.
-    Poll(StandinId),
-    /// The first state of this stand-in, whose POLL was answered before.
-    Watch(StandinId),
-    /// A lock is set, or asked for.
-    Lock {
-        /// Whether an answer is asked for.
-        asks: bool,
-    },
-    /// About /dev: [`super::devices`] knows.
-    Device,
-    /// About a regular file: [`files`] knows.
-    File,
-}
-
-fn node(standin: StandinId) -> u64 {
-    u64::from(standin.0) + 2
-}
-
-/// The stand-in that a node is, if it is one.
-pub fn standin(node: u64) -> Option<StandinId> {
-    node.checked_sub(2).and_then(|n| u32::try_from(n).ok()).map(StandinId)
-}
-
-impl Device {
-    /// Serves this FUSE connection.
-    pub fn new(device: OwnedFd) -> Device {
-        Device {
-            device: Answers(device),
-            mount_id: AtomicU64::new(0),
-            readiness: Readiness::default(),
-            noticed: AtomicU64::new(0),
-            opens: Mutex::default(),
-            timed: Mutex::default(),
-            serving: Mutex::default(),
-            files: files::Files::default(),
-        }
-    }
-
-    /// The number under which the room mounted it.
-    pub fn set_mount_id(&self, id: u64) {
-        self.mount_id.store(id, Ordering::Relaxed);
-    }
-
-    /// Which stand-in lies on this mount with this inode number, if any.
-    pub fn standin(&self, mount_id: u64, inode: u64) -> Option<StandinId> {
-        (mount_id == self.mount_id.load(Ordering::Relaxed)).then(|| standin(inode)).flatten()
-    }
-
-    /// Answers a request.
-    pub fn reply(&self, bytes: &[u8]) {
-        self.device.reply(bytes);
-    }
-
-    /// Ends a request with this error, or 0.
-    pub fn error(&self, unique: u64, errno: i32) {
-        self.device.error(unique, errno);
-    }
-
-    /// Answers a request with a structure.
-    pub fn value<T: IntoBytes + zerocopy::Immutable>(&self, unique: u64, value: &T) {
-        self.device.value(unique, value);
-    }
-
-    /// Answers a request with bytes.
-    pub fn bytes(&self, unique: u64, bytes: &[u8]) {
-        self.device.bytes(unique, bytes);
-    }
-
-    /// A stand-in is open, once more.
-    pub fn opened(&self, unique: u64, standin: Option<StandinId>) {
-        use proto::fopen::{DIRECT_IO, NOFLUSH, PARALLEL_DIRECT_WRITES, STREAM};
-        if let Some(standin) = standin {
-            *self.opens.lock().unwrap_or_else(PoisonError::into_inner).entry(standin).or_default() += 1;
-        }
-        // NOFLUSH: this process holds some of these files, and could not die if its death had to
-        // wait for an answer of its own.
-        let open_flags = DIRECT_IO | PARALLEL_DIRECT_WRITES | NOFLUSH;
-        // What has no offset.
-        let stream = if standin.is_some_and(StandinId::is_file) { 0 } else { STREAM };
-        let open_flags = open_flags | stream;
-        self.value(unique, &OpenOut { fh: 0, open_flags, backing_id: 0 });
-    }
-
-    /// Ends a request that home has answered.
-    pub fn finish(&self, asked: Asked, result: i64, out: &[u8]) {
-        if asked.what == What::File {
-            return files::answered(self, asked.unique, result, out);
-        }
-        match (asked.what, usize::try_from(result)) {
-            (What::Watch(standin), Ok(revents)) => self.returned(standin, revents as u16),
-            (What::Watch(_), Err(_)) => {}
-            (_, Err(_)) => self.error(asked.unique, -result as i32),
-            (What::Read, Ok(n)) => {
-                let data = &out[..n.min(out.len())];
-                let header = OutHeader { len: (OUT_HEADER_BYTES + data.len()) as u32, error: 0, unique: asked.unique };
-                self.reply(&[header.as_bytes(), data].concat());
-            }
-            (What::Write, Ok(n)) => self.value(asked.unique, &WriteOut { size: n as u32, padding: 0 }),
-            (What::Lock { asks: false }, Ok(_)) => self.error(asked.unique, 0),
-            (What::Lock { asks: true }, Ok(_)) => self.value(asked.unique, &LkOut { lk: locks::lock_of(out) }),
-            (What::Device | What::File, Ok(_)) => {}
-            (What::Poll(standin), Ok(revents)) => {
-                self.wake(self.readiness.returned(standin, revents as u16));
-                self.value(asked.unique, &PollOut { revents: revents as u32, padding: 0 });
-            }
-        }
-    }
-
-    /// Notes that a socket has a time limit, or none.
-    pub fn set_timed(&self, standin: StandinId, timed: bool) {
-        let mut all = self.timed.lock().unwrap_or_else(PoisonError::into_inner);
-        if timed {
-            all.insert(standin)
-        } else {
-            all.remove(&standin)
-        };
-    }
-
-    /// Whether it has a time limit.
-    pub fn is_timed(&self, standin: StandinId) -> bool {
-        self.timed.lock().unwrap_or_else(PoisonError::into_inner).contains(&standin)
-    }
-
-    /// Whether any has.
-    pub fn any_timed(&self) -> bool {
-        !self.timed.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
-    }
-
-    fn wake(&self, handle: Option<u64>) {
-        if let Some(handle) = handle {
-            let _ = rustix::io::write(&self.device.0, &proto::notify_poll(handle));
-        }
-    }
-
-    /// Something happened to a stand-in at home: whoever polls looks again.
-    pub fn changed(&self, standin: StandinId, events: u16) {
-        self.wake(self.readiness.changed(standin, events));
-        self.noticed.fetch_add(1, Ordering::Release);
-    }
-
-    /// How often home has said so.
-    pub fn noticed(&self) -> u64 {
-        self.noticed.load(Ordering::Acquire)
-    }
-
-    /// A stand-in is to be watched of which home has not said yet what it is ready for.
-    pub fn begins_to_watch(&self, standin: StandinId) -> bool {
-        self.readiness.begins(standin)
-    }
-
-    /// What a stand-in is ready for after a call.
-    pub fn returned(&self, standin: StandinId, events: u16) {
-        self.wake(self.readiness.returned(standin, events));
-    }
-
-    /// Something of it waits in the room to be taken, or no more.
-    pub fn unclaimed(&self, standin: StandinId, any: bool) {
-        self.wake(self.readiness.unclaimed(standin, any));
-    }
-
-    /// Waits until the requests that the kernel has sent are served: what a guest closed before its
-    /// call is closed at home before it, too. None of them takes long.
-    pub fn settle(&self) {
-        let pending = || {
-            let _serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut polled = [PollFd::new(&self.device.0, PollFlags::IN)];
-            rustix::event::poll(&mut polled, Some(&Timespec::default())).is_ok()
-                && polled[0].revents().contains(PollFlags::IN)
-        };
-        while pending() {
-            std::thread::yield_now();
-        }
-    }
-}
 
 /// Serves the device until the room is gone; one such thread is enough, for none of its answers
 /// waits.
@@ -364,26 +151,10 @@ fn init_reply(init: &InitIn) -> InitOut {
     }
 }
 
-fn attributes(node: u64) -> Attr {
-    let (mode, size) = if node == proto::ROOT_ID { (libc::S_IFDIR | 0o755, 0) } else { (libc::S_IFREG | 0o666, HUGE) };
-    Attr { ino: node, mode, size, nlink: 1, blksize: 4096, ..Attr::default() }
-}
-
 fn lookup(request: &Request<'_>) -> Result<EntryOut, i32> {
     let name = request.args().name().map_err(|_| libc::ENOENT)?;
     let number: u32 = name.to_str().ok().and_then(|n| n.parse().ok()).ok_or(libc::ENOENT)?;
     Ok(EntryOut { entry_valid: FOR_EVER_S, ..entry(StandinId(number)) })
-}
-
-/// What a lookup yields that finds a stand-in, this time.
-pub fn entry(standin: StandinId) -> EntryOut {
-    let nodeid = node(standin);
-    EntryOut { nodeid, attr_valid: attributes_valid_s(Some(standin)), attr: attributes(nodeid), ..EntryOut::default() }
-}
-
-/// For how long its attributes hold: a file's change at home.
-fn attributes_valid_s(standin: Option<StandinId>) -> u64 {
-    if standin.is_some_and(StandinId::is_file) { 0 } else { FOR_EVER_S }
 }
 
 /// Who asks for a stand-in, and what it stands for.
@@ -403,11 +174,15 @@ fn asker(room: &Shared, request: &Request<'_>) -> Result<Asker, i32> {
     Ok(Asker { who, host, standin, terminal: guest.is_terminal(standin) })
 }
 
-fn ask(room: &Shared, asker: &Asker, unique: u64, what: What, call: Call) {
+fn ask(room: &Shared, asker: &Asker, unique: u64, what: StandinRequestKind, call: Call) {
     // A terminal does not stop those who block its signals.
     let blocked = if asker.terminal { blocked_stops(asker.host) } else { 0 };
     let (who, host) = (asker.who, Some(asker.host));
-    room.call_home(who, Call { blocked, ..call }, Pending::Standin(Asked { pid: who.pid, host, unique, what }));
+    room.home.call_home(
+        who,
+        Call { blocked, ..call },
+        Pending::Standin(StandinRequest { pid: who.pid, host, unique, what }),
+    );
 }
 
 fn read(room: &Shared, request: &Request<'_>) -> Result<(), i32> {
@@ -423,7 +198,7 @@ fn read(room: &Shared, request: &Request<'_>) -> Result<(), i32> {
         standin: Some(asker.standin),
         ..Call::new(libc::SYS_read, [0, 0, u64::from(size), 0, 0, 0])
     };
-    ask(room, &asker, request.header.unique, What::Read, call);
+    ask(room, &asker, request.header.unique, StandinRequestKind::Read, call);
     Ok(())
 }
 
@@ -438,7 +213,7 @@ fn write(room: &Shared, request: &Request<'_>) -> Result<(), i32> {
         standin: Some(asker.standin),
         ..Call::new(libc::SYS_write, [0, 0, u64::from(arguments.size), 0, 0, 0])
     };
-    ask(room, &asker, request.header.unique, What::Write, call);
+    ask(room, &asker, request.header.unique, StandinRequestKind::Write, call);
     Ok(())
 }
 
@@ -455,14 +230,16 @@ fn poll(room: &Shared, request: &Request<'_>) -> Result<(), i32> {
             let known = room.standins.readiness.known(standin);
             room.standins.value(unique, &PollOut { revents: u32::from(known.unwrap_or(0)), padding: 0 });
             if known.is_none() {
-                let what = What::Watch(standin);
-                let id = room.expect(Pending::Standin(Asked { pid: who.pid, host: None, unique: 0, what }));
+                let what = StandinRequestKind::Watch(standin);
+                let id =
+                    room.home.expect(Pending::Standin(StandinRequest { pid: who.pid, host: None, unique: 0, what }));
                 room.tell(&ToHome::Watch { id, pid: who.pid, standin });
             }
         }
         None => {
-            let what = What::Poll(standin);
-            let id = room.expect(Pending::Standin(Asked { pid: who.pid, host: Some(host), unique, what }));
+            let what = StandinRequestKind::Poll(standin);
+            let id =
+                room.home.expect(Pending::Standin(StandinRequest { pid: who.pid, host: Some(host), unique, what }));
             room.tell(&ToHome::Watch { id, pid: who.pid, standin });
         }
     }
@@ -479,11 +256,11 @@ fn adds_to_epoll(host: HostTid) -> bool {
 
 fn interrupt(room: &Shared, request: &Request<'_>) {
     let Ok(arguments) = request.args().take::<proto::InterruptIn>() else { return };
-    // What is done with a file is soon done, and no signal ends it.
+    // StandinRequestKind is done with a file is soon done, and no signal ends it.
     if room.standins.files.is_asked(arguments.unique) {
         return;
     }
-    match room.asked_by(arguments.unique) {
+    match room.home.asked_by(arguments.unique) {
         Some((id, Some(host))) => room.orders.give(Order::Interrupted { host, then: Afterwards::Cancel(id) }),
         Some((id, None)) => room.tell(&ToHome::Cancel { id }),
         None => {}

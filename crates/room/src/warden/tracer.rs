@@ -37,8 +37,7 @@ mod written_back;
 
 use super::shared::Shared;
 use crate::porter::{Answer, Channels, Notice, hear};
-use ends::ended_child;
-use orders::{Afterwards, News, Order, Which};
+use orders::{Afterwards, News, Order, Which, ended_child};
 use os::ptrace::{self, Event, HostTid};
 use room_protocol::ToHome;
 use room_protocol::message::CallId;
@@ -82,8 +81,13 @@ struct Tracer {
     ends: Ends,
     unsupported_calls: UnsupportedCalls,
     lost: Lost,
-    listeners: Arc<super::notices::Listeners>,
+    listeners: Arc<super::listeners::Listeners>,
+    wait_answered: WaitAnswered,
 }
+
+/// Goes on with a wait(2) that home has answered, when the child's body has ended here too: the
+/// call's id, its result, and the bytes that it wrote.
+pub type WaitAnswered = Box<dyn Fn(CallId, i64, Vec<u8>) + Send>;
 
 /// What the tracer starts with.
 pub struct Parts {
@@ -96,12 +100,14 @@ pub struct Parts {
     /// Becomes readable with SIGCHLD.
     pub children: OwnedFd,
     /// Where new listeners go.
-    pub listeners: Arc<super::notices::Listeners>,
+    pub listeners: Arc<super::listeners::Listeners>,
+    /// Goes on with calls that told of a child's end.
+    pub wait_answered: WaitAnswered,
 }
 
 /// Runs until the porter is gone.
 pub fn run(parts: Parts) -> os::Result<()> {
-    let Parts { room, porter, channels, children, listeners } = parts;
+    let Parts { room, porter, channels, children, listeners, wait_answered } = parts;
     os::warm::up();
     if let Err(e) = ptrace::seize(porter) {
         return Err(os::Error::new("tracing the porter", std::io::Error::other(e)));
@@ -124,6 +130,7 @@ pub fn run(parts: Parts) -> os::Result<()> {
         lost: Lost::default(),
         room,
         listeners,
+        wait_answered,
     };
     let mut is_behind = false;
     loop {
@@ -267,11 +274,11 @@ impl Tracer {
 
     fn refuse_call(&self, host: HostTid, nr: u32, why: &str) {
         if let Some(who) = self.room.guests().who(host) {
-            self.room.refused(who.pid, nr, why);
+            self.room.home.refused(who.pid, nr, why);
         }
     }
 
     fn expect_birth(&self, host: HostTid) -> CallId {
-        self.room.expect(super::shared::Pending::Birth { host })
+        self.room.home.expect(super::pending::Pending::Birth { host })
     }
 }

@@ -2,13 +2,14 @@
 //! which); all other messages wait for those that were sent before them, in a thread of their own,
 //! so that files go on meanwhile.
 
-use super::following::{Followed, Source};
 use super::guests::ToBeTraced;
-use super::receiver::Item;
 use super::relatives;
 use super::setup::obey;
 use super::shared::Shared;
 use super::tracer::orders::{Afterwards, Order};
+use crate::warden::incoming_queue::IncomingItem;
+use crate::warden::page_source::Source;
+use crate::warden::postcopy_queue::PostcopyEvent;
 use homefs::client::{Client, LateReply, Uplink};
 use homefs::invalidation::Invalidation;
 use homefs::offer::Offer;
@@ -40,7 +41,7 @@ impl Files {
 impl Uplink for Files {
     fn request(&self, mount: u16, bytes: &[u8]) {
         // A link that fails is noticed by its receiver, which closes the client.
-        let _ = self.room.uplink.send(Kind::Fuse, mount, 0, &[bytes]);
+        let _ = self.room.home.uplink.send(Kind::Fuse, mount, 0, &[bytes]);
     }
 
     fn current_call(&self, tid: u32) -> Option<String> {
@@ -103,7 +104,7 @@ impl Uplink for Files {
     }
 
     fn applied(&self, seq: u64) {
-        let _ = self.room.uplink.send(Kind::Applied, 0, seq, &[]);
+        let _ = self.room.home.uplink.send(Kind::Applied, 0, seq, &[]);
     }
 }
 
@@ -136,16 +137,17 @@ pub fn receive(mut downlink: Receiver, room: &Arc<Shared>, client: &Arc<Client>)
                 Ok(offer) => client.offer(head.seq, offer),
                 Err(_) => break "home sent an offer that is none",
             },
-            Kind::Image => room.cargo.give(Item::Part(std::mem::take(&mut body))),
-            Kind::Pages => room.cargo.give(Item::Pages(room.bodies.hand_on(&mut body))),
-            Kind::Stocked => room.cargo.give(Item::Stocked(std::mem::take(&mut body))),
-            Kind::Dense => room.cargo.give(Item::Dense(std::mem::take(&mut body))),
-            Kind::Later => room.cargo.give(Item::Later(std::mem::take(&mut body))),
+            Kind::Image => room.incoming.give(IncomingItem::Part(std::mem::take(&mut body))),
+            Kind::Pages => room.incoming.give(IncomingItem::Pages(room.bodies.hand_on(&mut body))),
+            Kind::Stocked => room.incoming.give(IncomingItem::Stocked(std::mem::take(&mut body))),
+            Kind::Dense => room.incoming.give(IncomingItem::Dense(std::mem::take(&mut body))),
+            Kind::Later => room.incoming.give(IncomingItem::Later(std::mem::take(&mut body))),
             Kind::Vacant => {
-                room.following.give(Followed::Vacant { body: std::mem::take(&mut body), source: Source::Home });
+                room.postcopy.give(PostcopyEvent::Vacant { body: std::mem::take(&mut body), source: Source::Home });
             }
             Kind::Pushed => {
-                room.following.give(Followed::Pushed { body: room.bodies.hand_on(&mut body), source: Source::Home });
+                room.postcopy
+                    .give(PostcopyEvent::Pushed { body: room.bodies.hand_on(&mut body), source: Source::Home });
             }
             Kind::Message if waiting.must_wait(client, head.seq) => waiting.push(head.seq, std::mem::take(&mut body)),
             Kind::Message if obey(room, &body) => {}

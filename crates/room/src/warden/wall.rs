@@ -7,10 +7,8 @@
 
 mod steering;
 
-use super::shared::Shared;
 use crate::guest_memory;
 use os::namespace::clock_ns;
-use room_protocol::ToHome;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -19,7 +17,7 @@ use steering::Steering;
 /// Clocks that differ by less are left alone, nanoseconds.
 pub const BOUND_NS: i64 = 10_000_000;
 /// Home is asked so often.
-const PERIOD: Duration = Duration::from_millis(500);
+pub const PERIOD: Duration = Duration::from_millis(500);
 /// Readings at a time, of which the quickest counts.
 const READINGS: usize = 4;
 /// A home that does not answer is asked again later.
@@ -78,14 +76,21 @@ impl Wall {
         let _ = self.answers.0.lock().unwrap_or_else(PoisonError::into_inner).send(reading);
     }
 
+    /// Leads guests' clock to home's, for which `ask_home` asks.
+    pub fn follow(&self, ask_home: impl Fn()) {
+        if let Some(ahead_ns) = self.ask(ask_home) {
+            self.steering.lock().unwrap_or_else(PoisonError::into_inner).aim(monotonic_ns(), ahead_ns);
+        }
+    }
+
     /// Asks some times; how far home's clock is ahead, by the quickest answer.
-    fn ask(&self, room: &Shared) -> Option<i64> {
+    fn ask(&self, ask_home: impl Fn()) -> Option<i64> {
         let answers = self.answers.1.lock().unwrap_or_else(PoisonError::into_inner);
         while answers.try_recv().is_ok() {}
         let mut best: Option<(i64, i64)> = None;
         for _ in 0..READINGS {
             let asked_ns = monotonic_ns();
-            room.tell(&ToHome::Clock);
+            ask_home();
             let reading = answers.recv_timeout(ANSWER_WITHIN).ok()?;
             let round_trip_ns = reading.heard_ns - asked_ns;
             let ahead_ns = reading.realtime_ns.saturating_sub(asked_ns + round_trip_ns / 2);
@@ -94,17 +99,6 @@ impl Wall {
             }
         }
         best.map(|(_, ahead_ns)| ahead_ns)
-    }
-}
-
-/// Keeps the room's wall clock right, for ever.
-pub fn keep(room: &Shared) {
-    let Some(wall) = room.wall.get() else { return };
-    loop {
-        std::thread::sleep(PERIOD);
-        if let Some(ahead_ns) = wall.ask(room) {
-            wall.steering.lock().unwrap_or_else(PoisonError::into_inner).aim(monotonic_ns(), ahead_ns);
-        }
     }
 }
 

@@ -4,7 +4,8 @@ use super::Asked;
 use crate::guest_memory;
 use crate::warden::after::After;
 use crate::warden::marshal::Back;
-use crate::warden::shared::{Pending, Shared};
+use crate::warden::pending::Pending;
+use crate::warden::shared::Shared;
 use crate::warden::tracer::orders::{Order, Which};
 use os::ptrace::HostTid;
 use room_protocol::message::{Call, StandinId};
@@ -121,7 +122,7 @@ pub fn align(room: &Shared, host: HostTid, fd: i32, standin: StandinId) -> Optio
         let who = room.guests().who(host)?;
         let args = [0, offset, libc::SEEK_SET as u64, 0, 0, 0];
         let call = Call { standin: Some(standin), ..Call::new(libc::SYS_lseek, args) };
-        room.call_home(who, call, Pending::Unasked);
+        room.home.call_home(who, call, Pending::Unasked);
     }
     Some(offset)
 }

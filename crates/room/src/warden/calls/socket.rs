@@ -5,8 +5,10 @@
 
 use super::{Asked, filter};
 use crate::guest_memory;
-use crate::warden::after::{self, After, Made};
-use crate::warden::describe_guest::without_end;
+use crate::warden::after::{After, Made};
+use crate::warden::follow_up;
+use crate::warden::home_mounts::without_end;
+use crate::warden::message::MessageSender;
 use crate::warden::message::{self, Envelope, Header, Incoming, OPENED_HERE, Outgoing, Piece, Series};
 use crate::warden::tracer::orders::Order;
 use os::ptrace::HostTid;
@@ -104,8 +106,8 @@ fn accept(asked: Asked, standin: StandinId) {
     };
     call.standin = Some(standin);
     let made = Made { back, ..made(&asked, flags, Some(standin)) };
-    match after::claim(&asked.room, asked.who, standin) {
-        Some(accepted) => after::hand_over(&asked.room, &asked.waiting, &made, accepted),
+    match follow_up::claim(&asked.room, asked.who, standin) {
+        Some(accepted) => follow_up::hand_over(&asked.room, &asked.waiting, &made, accepted),
         None => asked.ask(call, After::Descriptor(Arc::new(made)), false),
     }
 }
@@ -190,7 +192,8 @@ fn option(asked: Asked, standin: StandinId) {
 
 fn send(asked: Asked, standin: StandinId, envelope: &Envelope, pieces: &[Piece], flags: u64) {
     surroundings(&asked, envelope.name);
-    match Outgoing::first(&asked.room, (asked.waiting.host_tid, asked.who), standin, envelope, pieces, flags) {
+    let from = MessageSender { host: asked.waiting.host_tid, who: asked.who, standin, flags };
+    match Outgoing::first(&asked.room.standins, &from, envelope, pieces) {
         Ok((call, outgoing)) => asked.ask(call, After::Sent(Box::new(outgoing)), true),
         Err((errno, "")) => asked.value(-i64::from(errno)),
         Err((errno, OPENED_HERE)) => pass(asked, envelope, errno),
@@ -206,7 +209,7 @@ fn pass(asked: Asked, envelope: &Envelope, errno: i32) {
         asked.room.unpassed.forget(host);
         return asked.go_home(errno);
     }
-    let fds = message::opened_here(&asked.room, host, envelope.control);
+    let fds = message::opened_here(&asked.room.standins, host, envelope.control);
     asked.room.orders.give(Order::Pass { host, fds });
 }
 
@@ -274,7 +277,7 @@ fn several(asked: Asked, standin: StandinId, receives: bool) {
     let series = Series::new(host, asked.who, standin, &asked.args, receives);
     let first = series.map_err(|errno| (errno, "")).and_then(|mut series| match series.count {
         0 => Ok(None),
-        _ => series.next(&asked.room, host, receives).map(|call| Some((call, series))),
+        _ => series.next(&asked.room.standins, host, receives).map(|call| Some((call, series))),
     });
     match first {
         Ok(Some((call, series))) => asked.ask(call, After::Series(Box::new(series)), true),

@@ -8,12 +8,12 @@
 
 use super::Asked;
 use crate::guest_memory;
-use crate::warden::after::{self, After};
+use crate::warden::after::{After, IpcStep};
 use crate::warden::guests::Who;
 use crate::warden::marshal::{Back, DATA_BYTES_MAX};
-use crate::warden::shared::Shared;
+use crate::warden::restarting_calls::never_restarts;
 use os::ptrace::HostTid;
-use room_protocol::message::{Call, CallId};
+use room_protocol::message::Call;
 
 /// Commands of semctl(2) and msgctl(2) (linux/ipc.h, linux/sem.h, linux/msg.h).
 const IPC_INFO: i32 = 3;
@@ -43,29 +43,6 @@ const MSG_DS_BYTES: usize = 120;
 const MSG_INFO_BYTES: usize = 32;
 /// The type of a message, before its text.
 const TYPE_BYTES: usize = 8;
-
-/// What follows when home has answered.
-#[derive(Clone, Copy, Debug)]
-pub enum Then {
-    /// A message goes to this address: its type, and as many bytes as the result says.
-    Received {
-        /// The address to write to.
-        to: u64,
-    },
-    /// The set of semaphores is known: all their values are read or set, at the address that is the
-    /// last argument.
-    Counted {
-        /// The thread that calls.
-        who: Who,
-        /// The arguments of its semctl(2).
-        args: [u64; 4],
-    },
-}
-
-/// A call that waits, and that a signal handler ends whatever its flags are (signal(7)).
-pub fn never_restarts(nr: i64) -> bool {
-    matches!(nr, libc::SYS_semop | libc::SYS_semtimedop | libc::SYS_msgsnd | libc::SYS_msgrcv)
-}
 
 pub fn serve(asked: Asked) {
     match i64::from(asked.nr) {
@@ -168,7 +145,7 @@ fn receive(asked: Asked) {
         data: vec![0; all],
         ..call
     };
-    asked.ask(call, After::Ipc(Then::Received { to }), true);
+    asked.ask(call, After::Ipc(IpcStep::Received { to }), true);
 }
 
 /// Of a message with so many bytes of text. More than fit here no queue takes, unless the superuser
@@ -196,7 +173,7 @@ fn control_semaphores(asked: Asked) {
             let call = Call::new(i64::from(asked.nr), [set, 0, libc::IPC_STAT as u64, 0, 0, 0]);
             let call = Call { pointers: 1 << AT, data: vec![0; SEM_DS_BYTES], out_bytes: SEM_DS_BYTES as u32, ..call };
             let who = asked.who;
-            asked.ask(call, After::Ipc(Then::Counted { who, args }), false);
+            asked.ask(call, After::Ipc(IpcStep::Counted { who, args }), false);
         }
         // The others read no memory.
         command => {
@@ -236,22 +213,34 @@ fn structure(asked: Asked, argument: usize, bytes: usize, reads: bool) {
     }
 }
 
-/// The result that the guest gets, or `None` if another call follows for it.
-pub fn follow(room: &Shared, at: (CallId, HostTid), then: Then, (result, out): (i64, &[u8])) -> Option<i64> {
-    let (id, host) = at;
+/// What a guest's call comes to when home has answered.
+pub enum IpcReply {
+    /// The guest gets this result.
+    Result(i64),
+    /// Home makes this call next for the thread.
+    Next {
+        /// The thread that calls.
+        who: Who,
+        /// The call that home makes.
+        call: Box<Call>,
+        /// Where its result goes.
+        back: Vec<Back>,
+    },
+}
+
+/// Says what home's answer comes to for the call of thread `host`.
+pub fn reply(host: HostTid, then: IpcStep, result: i64, out: &[u8]) -> IpcReply {
     match then {
-        _ if result < 0 => Some(result),
-        Then::Received { to } => {
+        _ if result < 0 => IpcReply::Result(result),
+        IpcStep::Received { to } => {
             let text = usize::try_from(result).unwrap_or(usize::MAX);
             let message = out.get(..text.saturating_add(TYPE_BYTES));
             let written = message.is_some_and(|message| guest_memory::write(host.0, to, message).is_ok());
-            Some(if written { result } else { -i64::from(libc::EFAULT) })
+            IpcReply::Result(if written { result } else { -i64::from(libc::EFAULT) })
         }
-        Then::Counted { who, args } => match all_values(host, args, out) {
-            Err(errno) => Some(-i64::from(errno)),
-            Ok((call, back)) => {
-                after::go_on(room, id, who, call, After::Write(back)).err().map(|_| -i64::from(libc::EINTR))
-            }
+        IpcStep::Counted { who, args } => match all_values(host, args, out) {
+            Err(errno) => IpcReply::Result(-i64::from(errno)),
+            Ok((call, back)) => IpcReply::Next { who, call: Box::new(call), back },
         },
     }
 }

@@ -77,7 +77,7 @@ impl Paths {
 
     /// The kernel has forgotten a node: if it was to be opened, it is not.
     pub fn forget(&mut self, node: u64) {
-        if let Some(standin) = super::standins::standin(node) {
+        if let Some(standin) = crate::warden::standins::nodes::standin(node) {
             self.opening.remove(&standin);
         }
     }

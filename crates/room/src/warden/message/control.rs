@@ -1,29 +1,23 @@
 //! Control messages (cmsg(3)): descriptors that are passed get the other side's numbers; all else
 //! is the same on both.
 
-use super::super::after::adopt;
-use super::super::due_before_return::{Descriptor, Due};
-use super::super::guests::Waiting;
-use super::super::shared::Shared;
-use super::received::adopt_file;
-use super::{CONTROL_BYTES_MAX, Incoming, Piece, half, word};
+use super::super::standins::device::Device;
+use super::{CONTROL_BYTES_MAX, Piece, half, word};
 use crate::guest_memory;
 use os::ptrace::HostTid;
-use os::seccomp::Given;
 use room_protocol::message::StandinId;
 use std::collections::BTreeSet;
 use std::ops::Range;
-use std::os::fd::AsFd;
 
 /// Bytes of a `struct cmsghdr`: length, level, type.
 const HEAD_BYTES: usize = 16;
 /// Bytes of a descriptor's number.
-const FD_BYTES: usize = 4;
+pub const FD_BYTES: usize = 4;
 /// The type of a control message (linux/socket.h).
 const SCM_PIDFD: u32 = 4;
 
 /// The messages: their type if they carry descriptors, and where these lie.
-fn descriptors(control: &[u8]) -> Vec<Range<usize>> {
+pub fn descriptors(control: &[u8]) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut at = 0;
     while at + HEAD_BYTES <= control.len() {
@@ -54,7 +48,7 @@ pub const OPENED_HERE: &str = "a descriptor of the room's own cannot be passed t
 /// Names the stand-ins among the descriptors that a guest passes on, in the control messages that
 /// begin at `from`.
 pub fn pass(
-    room: &Shared,
+    standins: &Device,
     host: HostTid,
     data: &mut [u8],
     from: usize,
@@ -66,7 +60,7 @@ pub fn pass(
             if os::process::fd_info(host.0, fd).is_err() {
                 return Err((libc::EBADF, ""));
             }
-            let standin = room.standin_of(host, fd).ok_or((libc::EOPNOTSUPP, OPENED_HERE))?;
+            let standin = standins.standin_of(host, fd).ok_or((libc::EOPNOTSUPP, OPENED_HERE))?;
             passed.push((at as u32, standin));
         }
     }
@@ -74,52 +68,13 @@ pub fn pass(
 }
 
 /// The room's own among the descriptors that a guest passes on in these control messages.
-pub fn opened_here(room: &Shared, host: HostTid, control: Piece) -> BTreeSet<i32> {
+pub fn opened_here(standins: &Device, host: HostTid, control: Piece) -> BTreeSet<i32> {
     let mut data = vec![0; usize::try_from(control.bytes).unwrap_or(0).min(CONTROL_BYTES_MAX)];
     if guest_memory::read(host.0, control.at, &mut data).is_err() {
         return BTreeSet::new();
     }
     let all = descriptors(&data).into_iter().flat_map(|range| range.step_by(FD_BYTES));
-    all.map(|at| half(&data, at) as i32).filter(|fd| room.standin_of(host, *fd).is_none()).collect()
-}
-
-/// Gives a guest the descriptors that came with a message; those that it cannot be given, because
-/// it was interrupted, it takes when it stands still (`tracer/fd_delivery.rs`). `true`: not all
-/// could be given.
-pub fn receive(
-    room: &Shared,
-    incoming: &Incoming,
-    (host, waiting): (HostTid, Option<&Waiting>),
-    control: &mut Vec<u8>,
-) -> bool {
-    for range in descriptors(control) {
-        for at in range.step_by(FD_BYTES) {
-            let fd = half(control, at) as i32;
-            let adopted = match incoming.files.get(&fd) {
-                Some(file) => adopt_file(room, incoming.who, fd, *file),
-                None => adopt(room, incoming.who, fd, false),
-            };
-            let Some(spare) = adopted else {
-                control.clear();
-                return true;
-            };
-            let close_on_exec = incoming.close_on_exec;
-            let has_offset = incoming.files.contains_key(&fd);
-            // The tracer has a file's seeks stop when it gives it.
-            let given = waiting.filter(|_| !has_offset).and_then(|waiting| {
-                let given = Given { file: spare.file.as_fd(), close_on_exec, answers: false };
-                os::seccomp::give(waiting.listener.as_fd(), waiting.id, given).ok().flatten()
-            });
-            let number = given.unwrap_or_else(|| {
-                let number_at = incoming.control.at.wrapping_add(at as u64);
-                room.owed
-                    .add(host, Due::Descriptor(Descriptor { file: spare.file, close_on_exec, number_at, has_offset }));
-                -1
-            });
-            control[at..at + 4].copy_from_slice(&number.to_le_bytes());
-        }
-    }
-    false
+    all.map(|at| half(&data, at) as i32).filter(|fd| standins.standin_of(host, *fd).is_none()).collect()
 }
 
 #[cfg(test)]

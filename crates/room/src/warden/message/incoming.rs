@@ -1,11 +1,7 @@
 //! Messages that a guest receives.
 
-use super::super::guests::{Waiting, Who};
-use super::super::shared::Shared;
-use super::control;
-use super::received::OpenFile;
+use super::super::guests::Who;
 use super::*;
-use crate::guest_memory;
 use room_protocol::message::{Call, StandinId};
 use std::collections::HashMap;
 
@@ -88,31 +84,6 @@ impl Incoming {
         }
     }
 
-    /// Puts everything where it belongs; the result of the guest's call.
-    pub fn deliver(&self, room: &Shared, host: HostTid, waiting: Option<&Waiting>, result: i64, out: &[u8]) -> i64 {
-        let write = |to: u64, bytes: &[u8]| guest_memory::write(host.0, to, bytes).is_ok();
-        let mut whole = self.payload(out, result).all(|(to, bytes)| write(to, bytes));
-        let name_bytes = half(out, NAME_BYTES);
-        let name = out.get(NAME_AT..NAME_AT + (u64::from(name_bytes).min(self.name.bytes) as usize)).unwrap_or(&[]);
-        if self.name.at != 0 {
-            whole &= write(self.name.at, name);
-        }
-        if let Some(to) = self.name_bytes_to {
-            whole &= write(to, &name_bytes.to_le_bytes());
-        }
-        if let Some(at) = self.header_at {
-            let mut received = self.control_of(out);
-            let lost = control::receive(room, self, (host, waiting), &mut received);
-            let flags = half(out, FLAGS) | if lost { libc::MSG_CTRUNC as u32 } else { 0 };
-            let field = |offset: usize| at.wrapping_add(offset as u64);
-            whole &= self.name.at == 0 || write(field(NAME_BYTES), &name_bytes.to_le_bytes());
-            whole &= write(self.control.at, &received)
-                && write(field(CONTROL_BYTES), &(received.len() as u64).to_le_bytes())
-                && write(field(FLAGS), &flags.to_le_bytes());
-        }
-        if whole { result } else { -i64::from(libc::EFAULT) }
-    }
-
     /// The control messages that came.
     pub fn control_of(&self, out: &[u8]) -> Vec<u8> {
         let control_at = NAME_AT + NAME_BYTES_MAX;
@@ -122,7 +93,7 @@ impl Incoming {
     }
 
     /// The payload's parts, and where they go.
-    fn payload<'a>(&'a self, out: &'a [u8], result: i64) -> impl Iterator<Item = (u64, &'a [u8])> {
+    pub fn payload<'a>(&'a self, out: &'a [u8], result: i64) -> impl Iterator<Item = (u64, &'a [u8])> {
         let payload = out.get(self.payload_at()..).unwrap_or(&[]);
         let mut rest = &payload[..payload.len().min(result.max(0) as usize)];
         self.pieces.iter().map_while(move |piece| {
@@ -131,4 +102,11 @@ impl Incoming {
             (!part.is_empty()).then_some((piece.at, part))
         })
     }
+}
+
+/// An open regular file of home's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenFile {
+    pub offset: u64,
+    pub flags: i32,
 }

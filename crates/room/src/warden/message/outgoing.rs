@@ -1,7 +1,7 @@
 //! Messages that a guest sends.
 
 use super::super::guests::Who;
-use super::super::shared::Shared;
+use super::super::standins::device::Device;
 use super::control;
 use super::*;
 use crate::guest_memory;
@@ -32,20 +32,32 @@ pub struct Envelope {
     pub control: Piece,
 }
 
+/// The thread that sends a message, and by which socket.
+#[derive(Clone, Copy, Debug)]
+pub struct MessageSender {
+    /// TID of the thread on this node.
+    pub host: HostTid,
+    /// The same thread as home knows it.
+    pub who: Who,
+    /// The stand-in of the socket.
+    pub standin: StandinId,
+    /// The flags of the call.
+    pub flags: u64,
+}
+
 impl Outgoing {
     /// Puts the call together that sends the first part. `Err`: error number, and why if it is
     /// tern's.
     pub fn first(
-        room: &Shared,
-        (host, who): (HostTid, Who),
-        standin: StandinId,
+        standins: &Device,
+        from: &MessageSender,
         envelope: &Envelope,
         pieces: &[Piece],
-        flags: u64,
     ) -> Result<(Call, Outgoing), (i32, &'static str)> {
+        let MessageSender { host, who, standin, flags } = *from;
         let (part, rest) = split(pieces, PAYLOAD_BYTES_MAX as u64);
         let outgoing = Outgoing { who, host, standin, flags, part: total(&part), rest, sent: 0 };
-        Ok((outgoing.call(Some((room, envelope)), &part)?, outgoing))
+        Ok((outgoing.call(Some((standins, envelope)), &part)?, outgoing))
     }
 
     /// There is more to send than one packet holds.
@@ -73,13 +85,13 @@ impl Outgoing {
         }
     }
 
-    fn call(&self, first: Option<(&Shared, &Envelope)>, part: &[Piece]) -> Result<Call, (i32, &'static str)> {
+    fn call(&self, first: Option<(&Device, &Envelope)>, part: &[Piece]) -> Result<Call, (i32, &'static str)> {
         let fault = |_| (libc::EFAULT, "");
         let mut call = Call { pointers: 0b10, standin: Some(self.standin), ..Call::new(libc::SYS_sendmsg, [0; 6]) };
         call.args[2] = self.flags;
         call.data = vec![0; NAME_AT];
         call.inner = vec![IOV as u32, IOV_AT as u32];
-        if let Some((room, Envelope { name, control })) = first {
+        if let Some((standins, Envelope { name, control })) = first {
             if name.bytes > 0 {
                 call.inner.push(NAME as u32);
                 put(&mut call.data, NAME, NAME_AT as u64);
@@ -95,7 +107,7 @@ impl Outgoing {
                 put(&mut call.data, CONTROL, at as u64);
                 put(&mut call.data, CONTROL_BYTES, control.bytes);
                 append(&mut call.data, self.host, *control).map_err(fault)?;
-                call.passed = control::pass(room, self.host, &mut call.data, at)?;
+                call.passed = control::pass(standins, self.host, &mut call.data, at)?;
             }
         }
         put(&mut call.data, IOV, IOV_AT as u64);

@@ -2,27 +2,16 @@
 //! they are given, which of them are regular files, whose stand-ins have an offset, and can be
 //! mapped.
 
-use super::super::after::{After, adopted};
-use super::super::guests::{Waiting, Who};
-use super::super::shared::Shared;
-use super::super::spares::Spare;
-use super::{Incoming, control, half};
-use os::ptrace::HostTid;
+use super::super::guests::Who;
+use super::incoming::{Incoming, OpenFile};
+use super::{control, half};
 use room_protocol::message::Call;
 use std::collections::HashMap;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 
 /// `struct stat` (asm/stat.h).
 const STAT_BYTES: usize = 144;
 const MODE_AT: usize = 24;
-
-/// An open regular file of home's.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OpenFile {
-    offset: u64,
-    flags: i32,
-}
 
 /// What is asked of a descriptor next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,14 +24,14 @@ enum Question {
 /// A message that has come, whose descriptors are looked at one after the other.
 #[derive(Clone, Debug)]
 pub struct Received {
-    incoming: Arc<Incoming>,
-    result: i64,
-    out: Vec<u8>,
+    pub incoming: Arc<Incoming>,
+    pub result: i64,
+    pub out: Vec<u8>,
     /// Numbers in the deputy that are still to be looked at; the last one is next.
     left: Vec<i32>,
     question: Question,
     file: OpenFile,
-    files: HashMap<i32, OpenFile>,
+    pub files: HashMap<i32, OpenFile>,
 }
 
 impl Received {
@@ -90,27 +79,4 @@ impl Received {
             }
         }
     }
-
-    /// Gives the guest all of it.
-    pub fn deliver(self, room: &Shared, host: HostTid, waiting: Option<&Waiting>) -> i64 {
-        let incoming = Incoming { files: self.files, ..(*self.incoming).clone() };
-        incoming.deliver(room, host, waiting, self.result, &self.out)
-    }
-
-    /// What follows from the next answer.
-    pub fn then(self) -> After {
-        After::Looking(Box::new(self))
-    }
-}
-
-/// Makes a stand-in of a regular file that home has under this number for a guest.
-pub fn adopt_file(room: &Shared, who: Who, fd: i32, OpenFile { offset, flags }: OpenFile) -> Option<Spare> {
-    let spare = room.spares.take_for_file()?;
-    let there = libc::O_APPEND | libc::O_NONBLOCK;
-    let set = os::fds::set_flags(spare.file.as_fd(), there, flags & there);
-    set.unwrap_or_else(|e| tracing::warn!("flags of a stand-in: {e}"));
-    let at = rustix::fs::SeekFrom::Start(offset);
-    rustix::fs::seek(&spare.file, at).map_or_else(|e| tracing::warn!("a stand-in's offset: {e}"), drop);
-    room.standins.files.begins(spare.standin, offset);
-    Some(adopted(room, who, fd, spare))
 }

@@ -1,16 +1,16 @@
 //! Several messages by one call: sendmmsg(2) and recvmmsg(2), one after the other as the kernel
 //! does it.
 
-use super::super::guests::{Waiting, Who};
-use super::super::shared::Shared;
+use super::super::guests::Who;
+use super::super::standins::device::Device;
 use super::*;
 use crate::guest_memory;
 use room_protocol::message::{Call, StandinId};
 use std::time::{Duration, Instant};
 
 /// Bytes of a `struct mmsghdr`, and where in it the length of the message goes.
-const ELEMENT_BYTES: u64 = 64;
-const LENGTH: u64 = 56;
+pub const ELEMENT_BYTES: u64 = 64;
+pub const LENGTH: u64 = 56;
 
 /// A call about several messages, at one of them.
 #[derive(Clone, Debug)]
@@ -29,16 +29,16 @@ pub struct Series {
     pub done: u64,
     /// When no more are waited for.
     pub deadline: Option<Instant>,
-    step: Option<Step>,
+    pub step: Option<SeriesStep>,
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+pub enum SeriesStep {
     Out(Outgoing),
     In(Incoming),
 }
 
-type Refusal = (i32, &'static str);
+pub type Refusal = (i32, &'static str);
 
 impl Series {
     /// The one that these arguments mean.
@@ -58,7 +58,7 @@ impl Series {
     }
 
     /// The call for the next message.
-    pub fn next(&mut self, room: &Shared, host: HostTid, receives: bool) -> Result<Call, Refusal> {
+    pub fn next(&mut self, standins: &Device, host: HostTid, receives: bool) -> Result<Call, Refusal> {
         let at = self.at.wrapping_add(self.done * ELEMENT_BYTES);
         let header = Header::read(host, at).map_err(|errno| (errno, ""))?;
         if receives {
@@ -67,46 +67,14 @@ impl Series {
             let flags = if go_on { flags | libc::MSG_DONTWAIT as u64 } else { flags };
             let incoming = Incoming::of(header, self.who, flags);
             let call = incoming.call(self.standin, flags);
-            self.step = Some(Step::In(incoming));
+            self.step = Some(SeriesStep::In(incoming));
             return Ok(call);
         }
         let envelope = Envelope { name: header.name, control: header.control };
-        let whose = (host, self.who);
-        let (call, outgoing) = Outgoing::first(room, whose, self.standin, &envelope, &header.pieces, self.flags)?;
-        self.step = Some(Step::Out(outgoing));
+        let from = MessageSender { host, who: self.who, standin: self.standin, flags: self.flags };
+        let (call, outgoing) = Outgoing::first(standins, &from, &envelope, &header.pieces)?;
+        self.step = Some(SeriesStep::Out(outgoing));
         Ok(call)
-    }
-
-    /// A message is done, or a part of one: the next call, or the result of all. Only a guest that
-    /// waits goes on.
-    pub fn step(
-        &mut self,
-        room: &Shared,
-        host: HostTid,
-        waiting: Option<&Waiting>,
-        result: i64,
-        out: &[u8],
-    ) -> Result<Call, i64> {
-        let receives = matches!(self.step, Some(Step::In(_)));
-        let result = match &mut self.step {
-            Some(Step::In(incoming)) if result >= 0 => incoming.deliver(room, host, waiting, result, out),
-            Some(Step::Out(outgoing)) => match outgoing.next(result) {
-                Some(Ok(call)) => return Ok(call),
-                Some(Err(errno)) => outgoing.total(-i64::from(errno)),
-                None => outgoing.total(result),
-            },
-            _ => result,
-        };
-        let Ok(bytes) = u32::try_from(result) else { return Err(self.all(result)) };
-        let length_at = self.at.wrapping_add(self.done * ELEMENT_BYTES + LENGTH);
-        if guest_memory::write(host.0, length_at, &bytes.to_le_bytes()).is_err() {
-            return Err(self.all(-i64::from(libc::EFAULT)));
-        }
-        self.done += 1;
-        if self.done == self.count || self.deadline.is_some_and(|d| Instant::now() >= d) {
-            return Err(self.done as i64);
-        }
-        self.next(room, host, receives).map_err(|(errno, _)| self.all(-i64::from(errno)))
     }
 
     /// An error counts only if nothing was done before it.

@@ -2,8 +2,9 @@
 //! it at home, where its deputy has it and from where children have it. The hosting kernel follows
 //! as far as guests are killed no later for it than its owner's programs.
 
-use super::{Asked, Served, Step, place};
+use super::{ProcRequest, Served, place};
 use crate::warden::oom_score::endanger;
+use crate::warden::proc::table::Step;
 use crate::warden::shared::Shared;
 use homefs::proto::{OpenIn, SetattrIn, WriteIn, WriteOut, fattr};
 use room_protocol::ToHome;
@@ -19,7 +20,7 @@ pub fn written(room: &Shared, unique: u64, step: Step, out: &[u8]) {
     room.proc.device.value(unique, &WriteOut { size: bytes as u32, padding: 0 });
 }
 
-impl Asked<'_> {
+impl ProcRequest<'_> {
     pub(super) fn opens_for_writing(&self) -> Result<bool, i32> {
         let open: OpenIn = self.request.args().take().map_err(|_| libc::EPROTO)?;
         Ok(open.flags as i32 & libc::O_ACCMODE != libc::O_RDONLY)

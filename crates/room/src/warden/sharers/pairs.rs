@@ -2,43 +2,19 @@
 //! kernel tells by sock_diag(7) alone, and a socket that is connected cannot be made in an image:
 //! so both ends become home's, whoever has them.
 
-use super::{Commons, Found, Held, Key, What};
 use crate::warden::shared::Shared;
+use crate::warden::sharers::common_files::CommonFileKind;
+use crate::warden::sharers::common_files::CommonOpenFile;
+use crate::warden::sharers::common_files::Commons;
+use crate::warden::sharers::common_files::Found;
+use crate::warden::sharers::common_files::Key;
 use checkpoint::BodyError;
-use os::pairs::{self, Diagnosis, Told, Waiting};
+use os::pairs::{self, Told, Waiting};
 use os::pidfd::PidFd;
-use os::process;
 use os::ptrace::HostTid;
 use room_protocol::message::{CommonPair, PairEnd};
-use std::collections::HashSet;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::{Mutex, OnceLock, PoisonError};
-
-/// What is known of sockets that were made in the room.
-#[derive(Debug, Default)]
-pub struct Pairs {
-    /// Number of the mount that all sockets are of.
-    mount: OnceLock<Option<u64>>,
-    diagnosis: OnceLock<Diagnosis>,
-    /// Inodes of those in which an empty message was seen, that the kernel shows only once.
-    with_empty: Mutex<HashSet<u64>>,
-}
-
-impl Pairs {
-    /// A file of this mount is a socket.
-    pub fn is_socket(&self, mount_id: u64) -> bool {
-        let of = |socket: OwnedFd| Some(process::fd_info(std::process::id() as i32, socket.as_raw_fd()).ok()?.mount_id);
-        *self.mount.get_or_init(|| os::socket::pair().ok().and_then(|(socket, _)| of(socket))) == Some(mount_id)
-    }
-
-    fn diagnosis(&self, guest: HostTid) -> os::Result<&Diagnosis> {
-        if self.diagnosis.get().is_none() {
-            // All guests have one network namespace; who was slower has asked in vain.
-            drop(self.diagnosis.set(Diagnosis::of(guest.0)?));
-        }
-        self.diagnosis.get().ok_or_else(|| os::Error::new("asking for sockets", std::io::ErrorKind::NotFound))
-    }
-}
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::PoisonError;
 
 /// A descriptor of an end, and what it is there.
 struct End {
@@ -82,10 +58,10 @@ pub fn add(room: &Shared, found: &mut Commons, key: &Key, holders: impl Fn(&Key)
             BodyError::Stays(why) => stays(&format!("and {why}")),
             e => e,
         })?;
-        let what = What::PairEnd(place, n == 1, pairs::has_time_limit(&told.options));
+        let what = CommonFileKind::PairEnd(place, n == 1, pairs::has_time_limit(&told.options));
         let flags = end.places.first().map_or(0, |(_, info)| info.flags);
         let places = end.places.into_iter().map(|(place, _)| place).collect();
-        found.files.push(Held { places, flags, what });
+        found.files.push(CommonOpenFile { places, flags, what });
         found.pairs[place].ends[n] = Some(told);
     }
     Ok(())
@@ -108,7 +84,7 @@ fn describe(room: &Shared, end: &End, (kind, is_alone): (i32, bool), bytes_max: 
     let mut with_empty = room.pairs.with_empty.lock().unwrap_or_else(PoisonError::into_inner);
     let content = match pairs::waiting(socket, (kind, shut), bytes_max)? {
         Waiting::Known(content) if content.is_empty() => {
-            // What was seen there may have been received; or it is all there is.
+            // CommonFileKind was seen there may have been received; or it is all there is.
             match with_empty.contains(&inode) && os::fds::ready(socket) & libc::POLLIN as u16 != 0 {
                 true => return stays("holds an empty message"),
                 false => with_empty.remove(&inode),

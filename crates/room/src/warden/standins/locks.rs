@@ -1,7 +1,8 @@
 //! Locks of files that stay home: they are the deputy's.
 
-use super::{What, ask, asker, files};
+use super::{ask, asker, files};
 use crate::warden::shared::Shared;
+use crate::warden::standins::requests::StandinRequestKind;
 use homefs::proto::{FileLock, LK_FLOCK, LkIn, Opcode, Request};
 use room_protocol::message::Call;
 
@@ -39,7 +40,7 @@ pub fn serve(room: &Shared, request: &Request<'_>, opcode: Opcode) -> Result<(),
         let call = Call::new(libc::SYS_fcntl, [0, command as u64, 0, 0, 0, 0]);
         Call { standin, pointers: 0b100, data, out_bytes, ..call }
     };
-    ask(room, &asker, request.header.unique, What::Lock { asks: opcode == Opcode::Getlk }, call);
+    ask(room, &asker, request.header.unique, StandinRequestKind::Lock { asks: opcode == Opcode::Getlk }, call);
     Ok(())
 }
 
@@ -51,16 +52,9 @@ fn flock_bytes(lock: &FileLock) -> Vec<u8> {
     [kind, lock.start, bytes, 0].iter().flat_map(|w| w.to_le_bytes()).collect()
 }
 
-/// What such a structure says.
-pub fn lock_of(bytes: &[u8]) -> FileLock {
-    let word =
-        |n: usize| bytes.get(8 * n..8 * n + 8).map_or(0, |b| b.iter().rev().fold(0u64, |w, b| w << 8 | u64::from(*b)));
-    let end = if word(2) == 0 { i64::MAX as u64 } else { word(1).saturating_add(word(2) - 1) };
-    FileLock { start: word(1), end, kind: (word(0) & 0xffff) as u32, pid: word(3) as u32 }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::device::lock_of;
     use super::*;
 
     #[test]

@@ -14,7 +14,7 @@ use crate::guest_memory;
 use crate::porter::Command;
 use crate::warden::after::After;
 use crate::warden::guests::Who;
-use crate::warden::shared::Pending;
+use crate::warden::pending::Pending;
 use crate::warden::tracer::orders::Which;
 use crate::warden::tracer::state::porter::Then;
 use checkpoint::BodyError;
@@ -167,9 +167,9 @@ impl Tracer {
     /// waited for the child yet.
     fn describe(&mut self, parent: Stopped, who: Who, child: i32, number_at: u64) {
         let after = After::Owed { who, number_at };
-        let id = self.room.expect(Pending::Held { host: parent.tid(), after, asked: true });
+        let id = self.room.home.expect(Pending::Held { host: parent.tid(), after, asked: true });
         self.births.described.insert(id, (parent, number_at));
-        self.room.ask(id, who, Call::new(libc::SYS_pidfd_open, [child as u64, 0, 0, 0, 0, 0]));
+        self.room.home.ask(id, who, Call::new(libc::SYS_pidfd_open, [child as u64, 0, 0, 0, 0, 0]));
     }
 
     /// Home has answered: the parent goes on, and takes the descriptor at its call's end. `false`:

@@ -1,11 +1,12 @@
 //! Bodies from their start to their end.
 
-use super::{Tracer, rights};
+use super::Tracer;
 use crate::porter::{Command, MARK_FAILED, MARK_FILTERED, MARK_WORD, SYS_NICE, tell};
 use crate::usage::Usage;
-use crate::warden::following::Followed;
+use crate::warden::exec_rights;
 use crate::warden::guests::{Guest, LockedMemory, ToBeTraced, Who};
 use crate::warden::oom_score::endanger;
+use crate::warden::postcopy_queue::PostcopyEvent;
 use crate::warden::tracer::state::bodies::Phase;
 use crate::warden::tracer::state::porter::Then;
 use os::ptrace::{HostTid, Stopped, TraceError, UsageBytes};
@@ -42,7 +43,7 @@ impl Tracer {
         if let Some(arrival) = place.arrival {
             self.arriving.expect(pid, arrival);
         }
-        let gains_by_exec = rights::gains_by_exec(&place.credentials);
+        let gains_by_exec = exec_rights::gains_by_exec(&place.credentials);
         let guest = Guest::new(&place.descriptors, place.ignored, child_flags);
         let guest = Guest { gains_by_exec, has_moved, locked, is_first_of_all, ..guest };
         self.room.guests().add(pid, guest);
@@ -239,7 +240,7 @@ impl Tracer {
         self.unsupported_calls.forget(pid);
         self.bodies.forget(pid);
         self.room.guests().remove(pid);
-        self.room.following.give(Followed::Ended);
+        self.room.postcopy.give(PostcopyEvent::Ended);
         // What it had open is closed at home before its parent hears of its end.
         self.room.standins.settle();
         let cause = match self.lost.take(pid) {

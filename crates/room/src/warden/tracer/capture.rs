@@ -95,7 +95,8 @@ pub(super) fn take_apart(
     // Who may run wherever this node lets its guests has chosen nothing.
     let own = os::processor::own();
     image.threads.iter_mut().filter(|t| t.processors == own).for_each(|t| t.processors = None);
-    cpu_times::complete(room, &mut image);
+    let before = room.guests().get(pid).and_then(|guest| guest.before.clone()).unwrap_or_default();
+    cpu_times::complete(&before, &mut image);
     checkpoint::fire_again(&mut image);
     match collected.find_told(&mut image) {
         Ok(()) => Ok((image, memories, collected)),

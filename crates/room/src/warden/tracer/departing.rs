@@ -6,9 +6,9 @@ use super::Tracer;
 use super::capture::take_apart;
 use super::sending::{lend, send};
 use crate::warden::describe_guest::{self};
+use crate::warden::pending::Interrupted;
 use crate::warden::relatives;
-use crate::warden::shared::Interrupted;
-use crate::warden::sharers::refusal;
+use crate::warden::sharers::common_files::refusal;
 use crate::warden::tracer::state::bodies::Phase;
 use crate::warden::tracer::state::departing::Departure;
 use crate::warden::tracer::state::departing::DepartureState;
@@ -58,9 +58,9 @@ impl Tracer {
         let looked = host.and_then(describe_guest::look);
         let own_bytes = host.and_then(|host| os::process::anonymous_bytes(host.0).ok());
         let onward = match onward {
-            true => match outline.zip(self.room.lanes.out(pid)) {
+            true => match outline.zip(self.room.direct_links.out(pid)) {
                 Some((outline, way)) => {
-                    Some(Onward { outline, way, ahead: headstart(self.room.lanes.take_ahead(pid)) })
+                    Some(Onward { outline, way, ahead: headstart(self.room.direct_links.take_ahead(pid)) })
                 }
                 None => return self.cannot_leave(pid, "there is no way to the other room"),
             },
@@ -129,7 +129,7 @@ impl Tracer {
             self.add_leaving(pid, stopped);
             return Ok(None);
         }
-        match self.room.hold(stopped.tid()) {
+        match self.room.home.hold(stopped.tid()) {
             Interrupted::NotHome => {
                 let mut stopped = stopped;
                 Tracer::not_made(&mut stopped)?;

@@ -4,16 +4,7 @@
 //! number is nobody's. So what tells of the end waits here until the body has ended.
 
 use super::Tracer;
-use crate::warden::home;
-use crate::warden::ledger::is_end;
 use crate::warden::tracer::orders::News;
-use os::signals;
-
-/// The child of whose end this signal tells.
-pub fn ended_child(info: &[u8; 128]) -> Option<i32> {
-    let word = |at: usize| i32::from_le_bytes([info[at], info[at + 1], info[at + 2], info[at + 3]]);
-    (signals::number(info) == libc::SIGCHLD && is_end(word(8))).then(|| word(16))
-}
 
 impl Tracer {
     /// Tells a parent of an end, when the body has ended that home says is dead.
@@ -44,7 +35,7 @@ impl Tracer {
 
     fn tell_parent(&mut self, news: News) {
         match news {
-            News::Wait { id, result, out } => home::waited(&self.room, id, result, out),
+            News::Wait { id, result, out } => (self.wait_answered)(id, result, out),
             News::Signal { pid, tid, info } => self.signal_from_home(pid, tid, info),
         }
     }

@@ -3,8 +3,8 @@
 //! it or says EINTR, as the handler's flags want. So it happens exactly once.
 
 use super::Tracer;
-use crate::warden::calls::sysv;
-use crate::warden::shared::Interrupted;
+use crate::warden::pending::Interrupted;
+use crate::warden::restarting_calls::never_restarts;
 use crate::warden::tracer::state::departing::LEAVING;
 use os::ptrace::{HostTid, Stopped, TraceError};
 use room_protocol::ToHome;
@@ -13,7 +13,7 @@ use room_protocol::message::CallId;
 impl Tracer {
     /// Holds a thread whose call home is running; gives it back if there is none.
     pub fn hold(&mut self, stopped: Stopped, signal: i32) -> Option<Stopped> {
-        match self.room.hold(stopped.tid()) {
+        match self.room.home.hold(stopped.tid()) {
             Interrupted::NotHome => return Some(stopped),
             Interrupted::Running { id, asked } => {
                 self.interrupted_calls.threads.insert(id, (stopped, signal));
@@ -49,7 +49,7 @@ impl Tracer {
         const ERESTARTNOINTR: i64 = -513;
         const ERESTARTNOHAND: i64 = -514;
         let mut registers = stopped.registers()?;
-        if sysv::never_restarts(registers.orig_rax as i64) {
+        if never_restarts(registers.orig_rax as i64) {
             registers.rax = ERESTARTNOHAND as u64;
             stopped.set_registers(&registers)?;
         } else if !may_wait(registers.orig_rax) || waits_for_nothing(stopped.tid(), &registers) {
@@ -115,7 +115,7 @@ fn may_wait(call: u64) -> bool {
     let Some(row) = systable::row(call as u32) else { return true };
     match row.class {
         Class::Home => false,
-        Class::Special(Special::Ipc) => sysv::never_restarts(call as i64),
+        Class::Special(Special::Ipc) => never_restarts(call as i64),
         Class::Special(Special::Socket) => !matches!(
             call as i64,
             libc::SYS_socket

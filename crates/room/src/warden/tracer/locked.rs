@@ -3,7 +3,7 @@
 
 use super::Tracer;
 use super::injected::with_inside;
-use crate::warden::describe_guest::HomeFiles;
+use crate::warden::home_mounts::HomeFiles;
 use crate::warden::tracer::state::departing::DepartureState;
 use checkpoint::BodyError;
 use os::ptrace::HostTid;

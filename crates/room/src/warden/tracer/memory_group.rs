@@ -4,7 +4,7 @@
 
 use super::Tracer;
 use crate::warden::relatives;
-use crate::warden::sharers::refusal;
+use crate::warden::sharers::common_files::refusal;
 use crate::warden::tracer::state::departing::DepartureState;
 use migration_plan::Pace;
 use os::areas::Shown;
@@ -75,20 +75,5 @@ impl Tracer {
         let elsewhere = self.departing.memory_groups.collected(pid, first, &memories);
         self.room.tell(&ToHome::Shares { pid, others, memories });
         elsewhere
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_common_is_sent_once() {
-        let mut together = Together::default();
-        let [a, b] = [((0, 1), 5), ((0, 1), 6)];
-        assert_eq!(together.collected(7, 7, &[a]), [false]);
-        assert_eq!(together.collected(8, 7, &[b, a]), [false, true]);
-        assert_eq!(together.collected(9, 9, &[a]), [false], "another family");
-        assert_eq!(together.collected(7, 7, &[a]), [false], "another try");
     }
 }

@@ -8,7 +8,7 @@ use crate::warden::ahead::{self, Begun, Pages, Watch, send_image, send_message};
 use crate::warden::describe_guest;
 use crate::warden::direct_link::{self};
 use crate::warden::homeward;
-use crate::warden::sharers::refusal;
+use crate::warden::sharers::common_files::refusal;
 use crate::warden::tracer::state::departing::NO_THREAD;
 use crate::warden::tracer::state::departing::Onward;
 use checkpoint::{BodyError, Headstart, Left, Lender, Lent};

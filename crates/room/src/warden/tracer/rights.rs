@@ -10,6 +10,7 @@ use super::injected::with_inside;
 use crate::ids;
 use crate::porter::KEPT_CAPABILITIES;
 use crate::warden::due_before_return::Due;
+use crate::warden::exec_rights::gains_by_exec;
 use os::inject::Inside;
 use os::namespace::CapabilitySets;
 use os::process::Status;
@@ -31,14 +32,6 @@ fn within(of: Capabilities, these: u64) -> Capabilities {
     let inheritable = of.inheritable & these;
     let ambient = of.ambient & permitted & inheritable;
     Capabilities { permitted, effective: of.effective & permitted, inheritable, ambient, bounding: of.bounding & these }
-}
-
-/// Whether a thread with these rights would have more of them in a program that it executes: user 0
-/// that has given some up. A deputy cannot take them back, so that such a program begins at home.
-pub fn gains_by_exec(now: &Credentials) -> bool {
-    let [real, effective, ..] = now.uid;
-    let had = now.capabilities;
-    (real == 0 || effective == 0) && (had.bounding | had.inheritable) & !had.permitted != 0
 }
 
 /// What capset(2) sets of them.

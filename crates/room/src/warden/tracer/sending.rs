@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// A frame to home.
 fn frame(room: &Shared, kind: Kind, parts: &[&[u8]]) -> Result<(), BodyError> {
-    let sent = room.uplink.send(kind, 0, 0, parts);
+    let sent = room.home.uplink.send(kind, 0, 0, parts);
     sent.map_err(|e| BodyError::Stays(format!("the link to home: {e}")))
 }
 
@@ -66,7 +66,7 @@ fn may_be_sent(room: &Shared, pid: i32, bytes: u64) -> Result<(), BodyError> {
 
 /// A frame of pages to home.
 fn pages(room: &Shared, bulk: &RefCell<Bulk>, kind: Kind, parts: &[&[u8]]) -> Result<(), BodyError> {
-    let sent = bulk.borrow_mut().send(&room.uplink, kind, parts);
+    let sent = bulk.borrow_mut().send(&room.home.uplink, kind, parts);
     sent.map(drop).map_err(|e| BodyError::Stays(format!("the link to home: {e}")))
 }
 

@@ -6,7 +6,11 @@ use super::Tracer;
 use super::fstat_filters::show;
 use super::injected::with_inside;
 use crate::warden::relatives;
-use crate::warden::sharers::{self, Commons, Held, Watch, What, refusal};
+use crate::warden::sharers::common_files::CommonFileKind;
+use crate::warden::sharers::common_files::CommonOpenFile;
+use crate::warden::sharers::common_files::Commons;
+use crate::warden::sharers::common_files::refusal;
+use crate::warden::sharers::{self, Watch};
 use crate::warden::spares::Spare;
 use crate::warden::tracer::state::departing::Departure;
 use crate::warden::tracer::state::departing::DepartureState;
@@ -152,8 +156,8 @@ impl Tracer {
         let mut told = Vec::new();
         for held in commons.files {
             let spare = match held.what {
-                What::Named(..) => self.room.spares.take_for_file(),
-                What::PipeEnd(..) | What::PairEnd(..) => self.room.spares.take(),
+                CommonFileKind::Named(..) => self.room.spares.take_for_file(),
+                CommonFileKind::PipeEnd(..) | CommonFileKind::PairEnd(..) => self.room.spares.take(),
             };
             let Some(Spare { standin, file }) = spare else {
                 return self.stay_for(leader, "there is no stand-in left for a file that it has in common with others");
@@ -163,12 +167,12 @@ impl Tracer {
             {
                 tracing::warn!("{e}");
             }
-            if let What::Named(_, offset) = held.what {
+            if let CommonFileKind::Named(_, offset) = held.what {
                 let at = rustix::fs::SeekFrom::Start(offset);
                 rustix::fs::seek(&file, at).map_or_else(|e| tracing::warn!("a stand-in's offset: {e}"), drop);
                 self.room.standins.files.begins(standin, offset);
             }
-            self.room.standins.set_timed(standin, matches!(held.what, What::PairEnd(_, _, true)));
+            self.room.standins.set_timed(standin, matches!(held.what, CommonFileKind::PairEnd(_, _, true)));
             told.push(common(standin, &held, &locked));
             asked.files.push((standin, Arc::new(file), held));
         }
@@ -283,17 +287,17 @@ fn at_wrong_moment(pid: i32) -> Refusal {
     Refusal { why, fleeting: true }
 }
 
-fn has_offset(held: &Held) -> bool {
-    matches!(held.what, What::Named(..))
+fn has_offset(held: &CommonOpenFile) -> bool {
+    matches!(held.what, CommonFileKind::Named(..))
 }
 
-fn common(standin: StandinId, held: &Held, locked: &[LockedFile]) -> Common {
+fn common(standin: StandinId, held: &CommonOpenFile, locked: &[LockedFile]) -> Common {
     let mut holders: Vec<i32> = held.places.iter().map(|p| p.pid).collect();
     holders.dedup();
     let flags = held.flags & !libc::O_CLOEXEC;
     let fd = held.places.first().map_or(-1, |p| p.fd);
     let what = match &held.what {
-        What::Named(file, offset) => CommonFile::Named {
+        CommonFileKind::Named(file, offset) => CommonFile::Named {
             path: file.path.clone(),
             inode: file.inode,
             flags: file.flags,
@@ -302,8 +306,8 @@ fn common(standin: StandinId, held: &Held, locked: &[LockedFile]) -> Common {
             fd,
             locked: locked.iter().find(|file| file.fd == fd).map(|file| file.at_home),
         },
-        What::PipeEnd(pipe, writes) => CommonFile::PipeEnd { pipe: *pipe as u32, writes: *writes, flags },
-        What::PairEnd(pair, second, _) => CommonFile::PairEnd { pair: *pair as u32, second: *second, flags },
+        CommonFileKind::PipeEnd(pipe, writes) => CommonFile::PipeEnd { pipe: *pipe as u32, writes: *writes, flags },
+        CommonFileKind::PairEnd(pair, second, _) => CommonFile::PairEnd { pair: *pair as u32, second: *second, flags },
     };
     Common { standin, holders, what }
 }

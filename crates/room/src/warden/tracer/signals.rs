@@ -7,7 +7,12 @@
 
 use super::Tracer;
 use crate::guest_memory;
+use crate::warden::tracer::state::signals::AT_CODE;
 use crate::warden::tracer::state::signals::AT_SENDER;
+use crate::warden::tracer::state::signals::SI_QUEUE;
+use crate::warden::tracer::state::signals::Signals;
+use crate::warden::tracer::state::signals::TICKETS_MAX;
+use crate::warden::tracer::state::signals::TICKETS_OF_ONE_MAX;
 use crate::warden::tracer::state::signals::number;
 use os::ptrace::{HostTid, Stopped, TraceError};
 

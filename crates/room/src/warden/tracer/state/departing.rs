@@ -3,8 +3,10 @@
 use super::memory_group::MemoryGroups;
 use super::passing::Passing;
 use crate::warden::describe_guest::Looked;
-use crate::warden::direct_link::Out;
-use crate::warden::sharers::{Held, Sought, Watch};
+use crate::warden::direct_links::DirectLink;
+use crate::warden::sharers::Watch;
+use crate::warden::sharers::common_files::CommonOpenFile;
+use crate::warden::sharers::common_files::Sought;
 use checkpoint::{Collected, Headstart, Slept};
 use image::Image;
 use migration_plan::Pace;
@@ -20,7 +22,7 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub struct Departing {
     pub states: HashMap<i32, DepartureState>,
-    /// What home was told of those that may go to another room.
+    /// CommonFileKind home was told of those that may go to another room.
     pub outlines: HashMap<i32, Image>,
     /// Of those that leave together.
     pub memory_groups: MemoryGroups,
@@ -52,7 +54,7 @@ pub struct Departure {
     pub asked: Option<Takeover>,
     /// Open files of its that may have locks of their own, once they were looked for.
     pub locked: Option<Vec<LockedFile>>,
-    /// What becomes of those with which it shares memory,
+    /// CommonFileKind becomes of those with which it shares memory,
     pub family: Family,
     /// and who they are, when all of them stand still.
     pub relatives: Vec<i32>,
@@ -127,17 +129,17 @@ pub const LEAVING: i32 = -1;
 /// Where a body goes that leaves for another room.
 #[derive(Debug)]
 pub struct Onward {
-    /// What the body holds that was made for it there.
+    /// CommonFileKind the body holds that was made for it there.
     pub outline: Image,
     /// The way to the other room.
-    pub way: Out,
-    /// What has gone by it already.
+    pub way: DirectLink,
+    /// CommonFileKind has gone by it already.
     pub ahead: Headstart,
 }
 
-/// What home was asked to take over.
+/// CommonFileKind home was asked to take over.
 #[derive(Debug)]
 pub struct Takeover {
-    pub files: Vec<(StandinId, Arc<OwnedFd>, Held)>,
+    pub files: Vec<(StandinId, Arc<OwnedFd>, CommonOpenFile)>,
     pub watches: Vec<Watch>,
 }

@@ -23,3 +23,18 @@ impl MemoryGroups {
         self.0.remove(&first);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_common_is_sent_once() {
+        let mut groups = MemoryGroups::default();
+        let [a, b] = [((0, 1), 5), ((0, 1), 6)];
+        assert_eq!(groups.collected(7, 7, &[a]), [false]);
+        assert_eq!(groups.collected(8, 7, &[b, a]), [false, true]);
+        assert_eq!(groups.collected(9, 9, &[a]), [false], "another family");
+        assert_eq!(groups.collected(7, 7, &[a]), [false], "another try");
+    }
+}

@@ -1,6 +1,7 @@
 //! A call that passes descriptors of the room's own to home.
 
-use crate::warden::sharers::{Commons, Sought};
+use crate::warden::sharers::common_files::Commons;
+use crate::warden::sharers::common_files::Sought;
 use os::ptrace::HostTid;
 use room_protocol::Refusal;
 use std::collections::BTreeSet;

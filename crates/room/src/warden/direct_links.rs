@@ -1,0 +1,147 @@
+//! The links between this room and others of the same home, by process.
+
+use checkpoint::Ahead;
+use identity::Identity;
+use link::{LinkError, Receiver, Sender};
+use room_protocol::message::onward::Ticket;
+use std::collections::HashMap;
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use thiserror::Error;
+
+/// Why a process does not come over such a way.
+#[derive(Debug, Error)]
+pub enum DirectLinkError {
+    /// The socket failed.
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    /// The encrypted link.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// Who it is.
+    #[error(transparent)]
+    Identity(#[from] identity::Error),
+    /// What came is not what was agreed.
+    #[error("{0}")]
+    Odd(&'static str),
+    /// The kernel refused.
+    #[error(transparent)]
+    Os(#[from] os::Error),
+}
+
+/// All of them, by process.
+#[derive(Default)]
+pub struct DirectLinks {
+    pub identity: OnceLock<Identity>,
+    pub ways: Mutex<Ways>,
+    pub served: AtomicUsize,
+}
+
+#[derive(Default)]
+pub struct Ways {
+    /// Being made, or made.
+    pub out: HashMap<i32, Way>,
+    /// Who may bring it; and, when it does, over which socket.
+    pub coming: HashMap<i32, Coming>,
+}
+
+pub struct Way {
+    pub ticket: Ticket,
+    pub out: Option<DirectLink>,
+    /// What has gone by it already.
+    pub ahead: Option<Ahead>,
+}
+
+/// A way to another room.
+#[derive(Clone)]
+pub struct DirectLink {
+    /// The link to the other room.
+    pub link: Arc<Sender>,
+    pub socket: Arc<TcpStream>,
+    /// From it, until somebody listens.
+    pub back: Arc<Mutex<Option<Receiver>>>,
+}
+
+impl std::fmt::Debug for DirectLink {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("DirectLink").field(&self.socket).finish()
+    }
+}
+
+pub struct Coming {
+    pub ticket: Ticket,
+    pub from: String,
+    pub socket: Option<TcpStream>,
+    /// Pages follow by it when the process runs.
+    pub lends: bool,
+}
+
+impl DirectLinks {
+    pub fn ways(&self) -> MutexGuard<'_, Ways> {
+        self.ways.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// This node's certificate.
+    pub fn set_identity(&self, identity: Identity) {
+        // Set once, when the room is made.
+        let _ = self.identity.set(identity);
+    }
+
+    pub fn identity(&self) -> Result<&Identity, DirectLinkError> {
+        self.identity.get().ok_or(DirectLinkError::Odd("the room is not made yet"))
+    }
+
+    /// The way that process `pid` is to take.
+    pub fn out(&self, pid: i32) -> Option<DirectLink> {
+        self.ways().out.get(&pid).and_then(|way| way.out.clone())
+    }
+
+    /// This of its memory has gone by the way with this ticket. Nobody wants to know if there is
+    /// another by now.
+    pub fn keep(&self, pid: i32, ticket: &Ticket, ahead: Ahead) {
+        if let Some(way) = self.ways().out.get_mut(&pid).filter(|way| way.ticket == *ticket) {
+            way.ahead = Some(ahead);
+        }
+    }
+
+    /// What of its memory has gone by the way that it is to take.
+    pub fn take_ahead(&self, pid: i32) -> Option<Ahead> {
+        self.ways().out.get_mut(&pid).and_then(|way| way.ahead.take())
+    }
+
+    /// This process may be brought.
+    pub fn admit(&self, pid: i32, ticket: Ticket, from: String) {
+        self.ways().coming.insert(pid, Coming { ticket, from, socket: None, lends: false });
+    }
+
+    /// Whatever way this process had, it is not needed any more.
+    pub fn end(&self, pid: i32) {
+        let mut ways = self.ways();
+        let out = ways.out.remove(&pid).and_then(|way| way.out);
+        let coming = ways.coming.remove(&pid).and_then(|coming| coming.socket);
+        drop(ways);
+        // Whoever waits in it goes on.
+        out.into_iter().for_each(|out| drop(out.socket.shutdown(Shutdown::Both)));
+        coming.into_iter().for_each(|socket| drop(socket.shutdown(Shutdown::Both)));
+    }
+
+    /// This process runs here now: its way is needed only for pages that follow.
+    pub fn arrived(&self, pid: i32) {
+        if !self.ways().coming.get(&pid).is_some_and(|coming| coming.lends) {
+            self.end(pid);
+        }
+    }
+
+    /// Does this while the process may still be brought by who has this ticket.
+    pub fn if_coming(&self, pid: i32, ticket: &Ticket, act: impl FnOnce(&mut Coming)) -> Result<(), DirectLinkError> {
+        let mut ways = self.ways();
+        match ways.coming.get_mut(&pid) {
+            Some(coming) if coming.ticket == *ticket => {
+                act(coming);
+                Ok(())
+            }
+            _ => Err(DirectLinkError::Odd("the process is not expected any more")),
+        }
+    }
+}
