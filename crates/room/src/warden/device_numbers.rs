@@ -73,11 +73,6 @@ impl DeviceNumbers {
         known.put(&layout, out) == Some(true)
     }
 
-    /// What a mount of the room's is at home.
-    pub fn mount(&self, here: u64) -> Option<u64> {
-        self.0.get()?.mounts.get(&here).copied()
-    }
-
     /// /proc/PID/maps or smaps with home's numbers (proc_pid_maps(5): the fourth field).
     pub fn maps(&self, text: &[u8]) -> Vec<u8> {
         let line = |line: &[u8]| {

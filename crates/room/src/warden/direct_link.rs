@@ -6,7 +6,6 @@
 use super::shared::Shared;
 use crate::warden::direct_links::DirectLink;
 use crate::warden::direct_links::DirectLinkError;
-use crate::warden::direct_links::DirectLinks;
 use crate::warden::direct_links::Way;
 use crate::warden::incoming_queue::IncomingItem;
 use crate::warden::page_source::Source;
@@ -278,29 +277,5 @@ fn receive(
         if let Some(lends) = lends {
             return Ok(lends);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_was_not_announced_brings_nothing() {
-        let lanes = DirectLinks::default();
-        let brought = |pid, ticket| {
-            let mut done = false;
-            let let_in = lanes.if_coming(pid, &[ticket; 16], |_| done = true);
-            assert_eq!(let_in.is_ok(), done);
-            done
-        };
-        assert!(!brought(7, 1));
-        lanes.admit(7, [1; 16], "n2".into());
-        assert!(brought(7, 1) && !brought(7, 2) && !brought(8, 1));
-        // Announced anew, the old one is worth nothing.
-        lanes.admit(7, [2; 16], "n2".into());
-        assert!(!brought(7, 1) && brought(7, 2));
-        lanes.end(7);
-        assert!(!brought(7, 2) && lanes.out(7).is_none());
     }
 }

@@ -145,3 +145,27 @@ impl DirectLinks {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_was_not_announced_brings_nothing() {
+        let links = DirectLinks::default();
+        let brought = |pid, ticket| {
+            let mut done = false;
+            let let_in = links.if_coming(pid, &[ticket; 16], |_| done = true);
+            assert_eq!(let_in.is_ok(), done);
+            done
+        };
+        assert!(!brought(7, 1));
+        links.admit(7, [1; 16], "n2".into());
+        assert!(brought(7, 1) && !brought(7, 2) && !brought(8, 1));
+        // Announced anew, the old one is worth nothing.
+        links.admit(7, [2; 16], "n2".into());
+        assert!(!brought(7, 1) && brought(7, 2));
+        links.end(7);
+        assert!(!brought(7, 2) && links.out(7).is_none());
+    }
+}

@@ -1,4 +1,5 @@
-//! Threads that are made to make seccomp(2) or userfaultfd(2), about which the guests' filter asks too.
+//! Threads that are made to make seccomp(2) or userfaultfd(2), about which the guests' filter asks
+//! too.
 
 use os::ptrace::HostTid;
 use std::collections::HashMap;

@@ -1,5 +1,5 @@
-//! What follows from the result of a forwarded call: memory that it wrote, descriptors that it made,
-//! more to send. [`After`] says which of these a call needs.
+//! What follows from the result of a forwarded call: memory that it wrote, descriptors that it
+//! made, more to send. [`After`] says which of these a call needs.
 
 use super::after::{After, Limited, Made};
 use super::calls::sysv::{self, IpcReply};

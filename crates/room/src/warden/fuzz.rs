@@ -99,7 +99,7 @@ fn host() -> HostTid {
     HostTid(std::process::id() as i32)
 }
 
-/// StandinRequestKind follows from the answer to a guest's call, which may write to `at`.
+/// What follows from the answer to a guest's call, which may write to `at`.
 fn after(input: &mut Unstructured<'_>, at: u64) -> arbitrary::Result<After> {
     let piece = |offset: u64, bytes: u64| Piece { at: at + offset, bytes };
     let back = vec![

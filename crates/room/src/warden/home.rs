@@ -1,4 +1,4 @@
-//! StandinRequestKind home says, and what follows from it.
+//! What home says, and what follows from it.
 
 use super::advance;
 use super::after::After;
@@ -182,7 +182,7 @@ pub fn serve_memory(room: &Shared) {
     }
 }
 
-/// StandinRequestKind no kernel returns is an error, and none that a number could not hold with another sign.
+/// What no kernel returns is an error, and none that a number could not hold with another sign.
 fn believable(result: i64) -> i64 {
     const ERRNO_MAX: i64 = 4095;
     if result < -ERRNO_MAX { -i64::from(libc::EIO) } else { result }

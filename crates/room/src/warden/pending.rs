@@ -8,14 +8,14 @@ use room_protocol::message::CallId;
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// StandinRequestKind is to be done when the home has answered.
+/// What is to be done when the home has answered.
 #[derive(Debug)]
 pub enum Pending {
     /// Answer a guest's call that waits at its listener.
     Notified {
         /// The path that is looked at.
         waiting: Waiting,
-        /// StandinRequestKind follows from the result.
+        /// What follows from the result.
         after: After,
         /// The call consumes something (a child's end, a signal sent): its result must not get
         /// lost.
@@ -52,7 +52,7 @@ pub enum Pending {
     Held {
         /// TID of the thread on this node.
         host: HostTid,
-        /// StandinRequestKind follows from the result.
+        /// What follows from the result.
         after: After,
         /// As above: who asks home then also cancels.
         asked: bool,

@@ -77,7 +77,7 @@ pub fn find(room: &Shared, pid: i32, sought: &Sought) -> Result<Commons, BodyErr
         if home.is_none() {
             home = Some(HomeFiles::of(host)?);
         }
-        // CommonFileKind else is shared has its own reason to stay.
+        // What else is shared has its own reason to stay.
         let is_homes = home.as_ref().is_some_and(|h| h.mounts.contains(&info.mount_id));
         if sought.has(place.fd, all.iter().all(|p| p.pid == pid)) && is_homes {
             found.others.extend(all.iter().map(|place| place.pid).filter(|other| *other != pid));
@@ -166,7 +166,7 @@ fn pipe(found: &mut Commons, all: Vec<(DescriptorPlace, FdInfo)>) -> Result<(), 
     let file = |place: &DescriptorPlace| PidFd::open(place.host.0)?.get_fd(place.fd);
     let (capacity, content) = match ends[0].first() {
         Some((reader, _)) => os::objects::pipe_content(file(reader)?.as_fd())?,
-        // CommonFileKind nobody can read any more is nothing.
+        // What nobody can read any more is nothing.
         None => (os::objects::pipe_capacity(file(any)?.as_fd())?, Vec::new()),
     };
     if content.len() > found.bytes_left() {

@@ -20,7 +20,6 @@ use crate::warden::standins::nodes::FOR_EVER_S;
 use crate::warden::standins::nodes::attributes;
 use crate::warden::standins::nodes::attributes_valid_s;
 use crate::warden::standins::nodes::entry;
-use crate::warden::standins::nodes::node;
 use crate::warden::standins::nodes::standin;
 use crate::warden::standins::requests::StandinRequest;
 use crate::warden::standins::requests::StandinRequestKind;
@@ -256,7 +255,7 @@ fn adds_to_epoll(host: HostTid) -> bool {
 
 fn interrupt(room: &Shared, request: &Request<'_>) {
     let Ok(arguments) = request.args().take::<proto::InterruptIn>() else { return };
-    // StandinRequestKind is done with a file is soon done, and no signal ends it.
+    // What is done with a file is soon done, and no signal ends it.
     if room.standins.files.is_asked(arguments.unique) {
         return;
     }
@@ -282,16 +281,4 @@ fn release(room: &Shared, request: &Request<'_>) {
     room.standins.set_timed(standin, false);
     room.standins.files.forget(standin);
     room.tell(&ToHome::Close { standin });
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers() {
-        assert_eq!(standin(node(StandinId(7))), Some(StandinId(7)));
-        assert_eq!(standin(1), None);
-        assert_eq!(standin(u64::MAX), None);
-    }
 }

@@ -1,4 +1,4 @@
-//! StandinRequestKind is known of the home's /dev: its paths, and the requests that home answers.
+//! What is known of the home's /dev: its paths, and the requests that home answers.
 
 use super::attributes;
 use super::paths::Paths;
@@ -8,7 +8,7 @@ use room_protocol::message::{CallId, DeviceName, StandinId};
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// StandinRequestKind is known of it.
+/// What is known of it.
 #[derive(Default)]
 pub struct Devices {
     pub state: Mutex<DeviceTable>,
@@ -28,7 +28,7 @@ pub struct DeviceTable {
     pub dev: u64,
 }
 
-/// StandinRequestKind is done with home's answer.
+/// What is done with home's answer.
 #[derive(Clone, Debug)]
 pub enum Step {
     /// LOOKUP of this path; the flags if it is about to be opened.

@@ -9,7 +9,7 @@ use room_protocol::Refusal;
 use room_protocol::message::{CommonPair, CommonPipe};
 use std::collections::BTreeSet;
 
-/// CommonFileKind all pipes and pairs of sockets together may hold: it goes in one message.
+/// What all pipes and pairs of sockets together may hold: it goes in one message.
 pub const CONTENT_BYTES_MAX: usize = 512 << 10;
 
 /// A descriptor of a body.
@@ -33,7 +33,7 @@ pub struct CommonOpenFile {
     pub places: Vec<DescriptorPlace>,
     /// The flags of open(2).
     pub flags: i32,
-    /// CommonFileKind it is.
+    /// What it is.
     pub what: CommonFileKind,
 }
 
@@ -58,7 +58,7 @@ pub struct Commons {
     pub pipes: Vec<CommonPipe>,
     /// Pairs of sockets.
     pub pairs: Vec<CommonPair>,
-    /// CommonFileKind watches any of them.
+    /// What watches any of them.
     pub watches: Vec<Watch>,
     /// The others who have any of them.
     pub others: BTreeSet<i32>,

@@ -84,7 +84,7 @@ fn describe(room: &Shared, end: &End, (kind, is_alone): (i32, bool), bytes_max: 
     let mut with_empty = room.pairs.with_empty.lock().unwrap_or_else(PoisonError::into_inner);
     let content = match pairs::waiting(socket, (kind, shut), bytes_max)? {
         Waiting::Known(content) if content.is_empty() => {
-            // CommonFileKind was seen there may have been received; or it is all there is.
+            // What was seen there may have been received; or it is all there is.
             match with_empty.contains(&inode) && os::fds::ready(socket) & libc::POLLIN as u16 != 0 {
                 true => return stays("holds an empty message"),
                 false => with_empty.remove(&inode),

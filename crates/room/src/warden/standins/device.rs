@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use zerocopy::IntoBytes;
 
-/// StandinRequestKind such a structure says.
+/// What such a structure says.
 pub fn lock_of(bytes: &[u8]) -> FileLock {
     let word =
         |n: usize| bytes.get(8 * n..8 * n + 8).map_or(0, |b| b.iter().rev().fold(0u64, |w, b| w << 8 | u64::from(*b)));
@@ -27,7 +27,7 @@ pub fn lock_of(bytes: &[u8]) -> FileLock {
 pub struct Device {
     pub device: Answers,
     pub mount_id: AtomicU64,
-    /// StandinRequestKind is ready, and who waits for it.
+    /// What is ready, and who waits for it.
     pub readiness: Readiness,
     /// How often home has said that something has happened.
     pub noticed: AtomicU64,
@@ -102,7 +102,7 @@ impl Device {
         // NOFLUSH: this process holds some of these files, and could not die if its death had to
         // wait for an answer of its own.
         let open_flags = DIRECT_IO | PARALLEL_DIRECT_WRITES | NOFLUSH;
-        // StandinRequestKind has no offset.
+        // What has no offset.
         let stream = if standin.is_some_and(StandinId::is_file) { 0 } else { STREAM };
         let open_flags = open_flags | stream;
         self.value(unique, &OpenOut { fh: 0, open_flags, backing_id: 0 });
@@ -175,7 +175,7 @@ impl Device {
         self.readiness.begins(standin)
     }
 
-    /// StandinRequestKind a stand-in is ready for after a call.
+    /// What a stand-in is ready for after a call.
     pub fn returned(&self, standin: StandinId, events: u16) {
         self.wake(self.readiness.returned(standin, events));
     }

@@ -1,5 +1,5 @@
-//! What is known of the stand-ins of regular files: their offsets, their ends, and the requests that
-//! home answers.
+//! What is known of the stand-ins of regular files: their offsets, their ends, and the requests
+//! that home answers.
 
 use super::nodes::{attributes, node, standin};
 use crate::warden::answers::Answers;
@@ -204,11 +204,6 @@ impl Files {
     pub fn shown(&self, node: u64, attr: proto::Attr) -> proto::Attr {
         let end = standin(node).and_then(|standin| self.with(|state| state.ends.get(&standin).copied()));
         proto::Attr { size: end.unwrap_or(attr.size), ..attr }
-    }
-
-    /// Nobody waits for this request any more.
-    pub fn drop_request(&self, unique: u64) {
-        self.with(|state| state.asked.remove(&unique));
     }
 
     /// Home does what this request wants.

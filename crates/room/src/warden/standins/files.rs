@@ -22,7 +22,7 @@ use homefs::proto::{
 };
 use os::ptrace::HostTid;
 use room_protocol::message::{Call, StandinId};
-/// StandinRequestKind asks for an extended attribute is forwarded up to the kernel's own limit (XATTR_SIZE_MAX).
+/// What asks for an extended attribute is forwarded up to the kernel's own limit (XATTR_SIZE_MAX).
 const XATTR_BYTES_MAX: u32 = 64 << 10;
 /// The kernel asks for it by itself when a file is written.
 const CAPABILITY: &[u8] = b"security.capability";
@@ -105,7 +105,7 @@ fn goes_on(room: &Shared, request: &Request<'_>, standin: StandinId, calls: [i64
     Ok((unsaid && room.standin_of(host, args[0] as i32) == Some(standin)).then_some(host))
 }
 
-/// StandinRequestKind makes home's offset the kernel's, if that has jumped.
+/// What makes home's offset the kernel's, if that has jumped.
 fn align(room: &Shared, standin: StandinId, offset: u64) -> Option<(Call, Step)> {
     let to = room.standins.files.sought_here(standin, offset)?;
     Some((Call::new(libc::SYS_lseek, [0, to, libc::SEEK_SET as u64, 0, 0, 0]), Step::First))
@@ -129,7 +129,7 @@ fn write(room: &Shared, request: &Request<'_>, standin: StandinId) -> Result<Pla
     let on = goes_on(room, request, standin, [libc::SYS_write, libc::SYS_writev, libc::SYS_pwritev2])?;
     let (nr, at) = if on.is_some() { (libc::SYS_write, 0) } else { (libc::SYS_pwrite64, offset) };
     let call = Call { pointers: 0b10, data, ..Call::new(nr, [0, 0, u64::from(size), at, 0, 0]) };
-    // StandinRequestKind is appended goes to the end that home knows, wherever the kernel here takes it to be.
+    // What is appended goes to the end that home knows, wherever the kernel here takes it to be.
     let appends = flags as i32 & libc::O_APPEND != 0;
     let first = on.filter(|_| !appends).and_then(|_| align(room, standin, offset));
     Ok(first.into_iter().chain([(call, Step::Written(on.map(|by| (offset, by))))]).collect())

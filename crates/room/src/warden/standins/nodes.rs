@@ -33,3 +33,15 @@ pub fn entry(standin: StandinId) -> EntryOut {
 pub fn attributes_valid_s(standin: Option<StandinId>) -> u64 {
     if standin.is_some_and(StandinId::is_file) { 0 } else { FOR_EVER_S }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers() {
+        assert_eq!(standin(node(StandinId(7))), Some(StandinId(7)));
+        assert_eq!(standin(1), None);
+        assert_eq!(standin(u64::MAX), None);
+    }
+}

@@ -3,7 +3,7 @@
 use os::ptrace::HostTid;
 use room_protocol::message::StandinId;
 
-/// StandinRequestKind the kernel waits for.
+/// What the kernel waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StandinRequest {
     /// The process that waits.
@@ -12,7 +12,7 @@ pub struct StandinRequest {
     pub host: Option<HostTid>,
     /// The request that is answered.
     pub unique: u64,
-    /// StandinRequestKind it was.
+    /// What it was.
     pub what: StandinRequestKind,
 }
 

@@ -1,8 +1,8 @@
 //! The tracer's queue: what other threads want of it.
 //!
-//! Nobody fills it. StandinRequestKind a guest's own thread causes waits for an answer, so that there is little
+//! Nobody fills it. What a guest's own thread causes waits for an answer, so that there is little
 //! of it. Signals wait for nobody: of standard ones each waits once for each target, as in the
-//! kernel, and of real-time ones so many. StandinRequestKind is left comes from home, which has no reason to send
+//! kernel, and of real-time ones so many. What is left comes from home, which has no reason to send
 //! much: a home that does loses its room ([`Orders::is_flooded`]).
 
 use crate::warden::ledger::is_end;
@@ -25,7 +25,7 @@ const QUEUED_MAX: usize = 1 << 15;
 /// More orders than all threads that a room may have give rise to.
 const ORDERS_MAX: usize = 1 << 17;
 
-/// StandinRequestKind other threads want of the tracer.
+/// What other threads want of the tracer.
 #[derive(Debug)]
 pub enum Order {
     /// Make the process of a body that will be placed.
@@ -67,14 +67,14 @@ pub enum Order {
     BrokenPipe {
         /// TID of the thread on this node.
         host: HostTid,
-        /// StandinRequestKind its write says, behind the signal.
+        /// What its write says, behind the signal.
         reply: homefs::client::LateReply,
     },
     /// A thread executes what home alone can execute.
     BeginsAtHome {
         /// TID of the thread on this node.
         host: HostTid,
-        /// StandinRequestKind its call says, if its process cannot go home.
+        /// What its call says, if its process cannot go home.
         reply: homefs::client::LateReply,
     },
     /// A thread that waits for a file was woken by a signal, which another may have taken: it stops
@@ -82,7 +82,7 @@ pub enum Order {
     Interrupted {
         /// TID of the thread on this node.
         host: HostTid,
-        /// StandinRequestKind comes next.
+        /// What comes next.
         then: Afterwards,
     },
     /// A request for a stand-in has ended so; a signal came before.
@@ -122,7 +122,7 @@ pub enum Order {
         host: HostTid,
         /// The number of the request.
         unique: u64,
-        /// StandinRequestKind stands for the device.
+        /// What stands for the device.
         standin: StandinId,
     },
     /// A thread waits in a call that passes descriptors of the room's own to home: their files
@@ -150,7 +150,7 @@ pub enum Order {
     Lose {
         /// PID of the process that this is about.
         pid: i32,
-        /// StandinRequestKind failed, and why.
+        /// What failed, and why.
         why: String,
     },
     /// End a body.
@@ -162,7 +162,7 @@ pub enum Order {
     Map {
         /// PID of the process that this is about.
         pid: i32,
-        /// StandinRequestKind it is.
+        /// What it is.
         image: Arc<Image>,
         /// How its memory is written, or why it could not be laid out.
         answer: Sender<Result<(Memory, Vec<Window>), String>>,
@@ -180,7 +180,7 @@ pub enum Order {
     Rebuild {
         /// PID of the process that this is about.
         pid: i32,
-        /// StandinRequestKind it is, if its memory is still to be made to fit that.
+        /// What it is, if its memory is still to be made to fit that.
         image: Option<Arc<Image>>,
         /// Pages that are not there any more.
         gone: Vec<checkpoint::Run>,
@@ -202,7 +202,7 @@ pub enum Order {
         onward: bool,
         /// Home, where what was sent ahead in this try is in place.
         ahead: Option<room_protocol::message::onward::Ticket>,
-        /// StandinRequestKind becomes of those with which it shares memory.
+        /// What becomes of those with which it shares memory.
         family: room_protocol::message::Family,
     },
     /// The memory of a body is to go home while it runs.
@@ -275,7 +275,7 @@ impl Order {
     }
 }
 
-/// StandinRequestKind follows when a thread is certain to stop.
+/// What follows when a thread is certain to stop.
 #[derive(Debug)]
 pub enum Afterwards {
     /// Home need not answer it any more.
@@ -393,7 +393,7 @@ pub enum News {
     },
 }
 
-/// StandinRequestKind is to be shown.
+/// What is to be shown.
 #[derive(Clone, Copy, Debug)]
 pub enum Which {
     /// Only this descriptor.
@@ -423,7 +423,7 @@ mod tests {
         Order::Signal { pid, tid: None, info }
     }
 
-    /// StandinRequestKind is left, one word each.
+    /// What is left, one word each.
     fn drain(queue: &mut Queue) -> Vec<String> {
         let show = |order| match order {
             Order::Signal { pid, info, .. } => format!("{pid}:{}", signals::number(&info)),

@@ -10,7 +10,6 @@ use super::injected::with_inside;
 use crate::ids;
 use crate::porter::KEPT_CAPABILITIES;
 use crate::warden::due_before_return::Due;
-use crate::warden::exec_rights::gains_by_exec;
 use os::inject::Inside;
 use os::namespace::CapabilitySets;
 use os::process::Status;
@@ -164,10 +163,5 @@ mod tests {
         assert_eq!(within(all, 0b101), has);
         assert_eq!(raising(0b101).map(|args| args[2]).collect::<Vec<_>>(), [0, 2]);
         assert_eq!(kept(all).permitted, KEPT_CAPABILITIES);
-        let gains = |uid, permitted| {
-            let capabilities = Capabilities { permitted, ..all };
-            gains_by_exec(&Credentials { uid: [uid; 4], capabilities, ..Credentials::default() })
-        };
-        assert!(gains(0, 0b1) && !gains(0, 0b111) && !gains(1, 0b1));
     }
 }

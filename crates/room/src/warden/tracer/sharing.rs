@@ -61,29 +61,9 @@ impl Tracer {
             }
             let mut new = false;
             for pid in &others {
-                match self.departing.states.get(pid) {
-                    None if self.stops.is_stopped(*pid) => {
-                        let words = format!("process {pid} has an open file or memory in common with it: {STOPPED}");
-                        return self.stay_for(leader, words.as_str());
-                    }
-                    None if self.bodies.is_running(*pid)
-                        && !self.dying.holds(*pid)
-                        && !self.unsupported_calls.holds(*pid) =>
-                    {
-                        if let Some(other) = relatives::begetter(&self.room, *pid) {
-                            // If it is that one itself, waiting is in vain.
-                            return self
-                                .stay_for(leader, Refusal { fleeting: other != leader, ..at_wrong_moment(*pid) });
-                        }
-                        new = true;
-                        self.pause(*pid, leader);
-                    }
-                    Some(DepartureState::Stopping(_, going) | DepartureState::Standing(_, going))
-                        if going.leader == Some(leader) => {}
-                    // It comes with the same one, later.
-                    Some(DepartureState::Standing(_, going))
-                        if going.leader.is_some_and(|l| first == Family::With(l)) => {}
-                    _ => return self.stay_for(leader, at_wrong_moment(*pid)),
+                match self.pause_for(*pid, leader, first) {
+                    Ok(is_paused_now) => new |= is_paused_now,
+                    Err(why) => return self.stay_for(leader, why),
                 }
             }
             let stands = |pid: &i32| matches!(self.departing.states.get(pid), Some(DepartureState::Standing(..)));
@@ -100,6 +80,35 @@ impl Tracer {
                 None if commons.files.is_empty() => self.leave_alone(leader),
                 None => self.ask(leader, commons),
             };
+        }
+    }
+
+    /// Has a body stand still that has files or memory in common with `leader`; `first` says with
+    /// whom that one leaves. Returns whether the body ran until now.
+    fn pause_for(&mut self, pid: i32, leader: i32, first: Family) -> Result<bool, Refusal> {
+        match self.departing.states.get(&pid) {
+            None if self.stops.is_stopped(pid) => {
+                let words = format!("process {pid} has an open file or memory in common with it: {STOPPED}");
+                Err(words.as_str().into())
+            }
+            None if self.bodies.is_running(pid) && !self.dying.holds(pid) && !self.unsupported_calls.holds(pid) => {
+                if let Some(other) = relatives::begetter(&self.room, pid) {
+                    // If it is that one itself, waiting is in vain.
+                    return Err(Refusal { fleeting: other != leader, ..at_wrong_moment(pid) });
+                }
+                self.pause(pid, leader);
+                Ok(true)
+            }
+            Some(DepartureState::Stopping(_, going) | DepartureState::Standing(_, going))
+                if going.leader == Some(leader) =>
+            {
+                Ok(false)
+            }
+            // It comes with the same one, later.
+            Some(DepartureState::Standing(_, going)) if going.leader.is_some_and(|l| first == Family::With(l)) => {
+                Ok(false)
+            }
+            _ => Err(at_wrong_moment(pid)),
         }
     }
 

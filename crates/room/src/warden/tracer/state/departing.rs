@@ -22,7 +22,7 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub struct Departing {
     pub states: HashMap<i32, DepartureState>,
-    /// CommonFileKind home was told of those that may go to another room.
+    /// What home was told of those that may go to another room.
     pub outlines: HashMap<i32, Image>,
     /// Of those that leave together.
     pub memory_groups: MemoryGroups,
@@ -54,7 +54,7 @@ pub struct Departure {
     pub asked: Option<Takeover>,
     /// Open files of its that may have locks of their own, once they were looked for.
     pub locked: Option<Vec<LockedFile>>,
-    /// CommonFileKind becomes of those with which it shares memory,
+    /// What becomes of those with which it shares memory,
     pub family: Family,
     /// and who they are, when all of them stand still.
     pub relatives: Vec<i32>,
@@ -129,15 +129,15 @@ pub const LEAVING: i32 = -1;
 /// Where a body goes that leaves for another room.
 #[derive(Debug)]
 pub struct Onward {
-    /// CommonFileKind the body holds that was made for it there.
+    /// What the body holds that was made for it there.
     pub outline: Image,
     /// The way to the other room.
     pub way: DirectLink,
-    /// CommonFileKind has gone by it already.
+    /// What has gone by it already.
     pub ahead: Headstart,
 }
 
-/// CommonFileKind home was asked to take over.
+/// What home was asked to take over.
 #[derive(Debug)]
 pub struct Takeover {
     pub files: Vec<(StandinId, Arc<OwnedFd>, CommonOpenFile)>,

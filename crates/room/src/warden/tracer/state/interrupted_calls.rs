@@ -4,7 +4,7 @@ use os::ptrace::Stopped;
 use room_protocol::message::CallId;
 use std::collections::HashMap;
 
-/// InterruptedCalls threads, with the signal that is to be delivered.
+/// Held threads, with the signal that is to be delivered.
 #[derive(Debug, Default)]
 pub struct InterruptedCalls {
     pub threads: HashMap<CallId, (Stopped, i32)>,

@@ -123,3 +123,59 @@ impl Signals {
         self.early.remove(&pid);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(signal: i32, code: i32) -> [u8; 128] {
+        let mut info = [7; 128];
+        info[..4].copy_from_slice(&signal.to_le_bytes());
+        info[8..12].copy_from_slice(&code.to_le_bytes());
+        info
+    }
+
+    #[test]
+    fn tickets_are_redeemed_once_by_their_process() {
+        let mut signals = Signals::default();
+        for original in [info(15, 0), info(34, SI_QUEUE), info(10, -6)] {
+            let mut sent = signals.ticket(7, None, original);
+            assert_eq!((number(&sent, 0), number(&sent, AT_CODE)), (number(&original, 0), SI_QUEUE));
+            // What the kernel makes of the sender on the way into the room: PID 0, the overflow
+            // user.
+            sent[16..24].copy_from_slice(&(65534u64 << 32).to_le_bytes());
+            assert_eq!(signals.redeem(8, &sent), None);
+            assert_eq!(signals.redeem(7, &sent), Some(original));
+            assert_eq!(signals.redeem(7, &sent), None);
+        }
+    }
+
+    #[test]
+    fn tickets_of_the_dead_are_forgotten() {
+        let mut signals = Signals::default();
+        let sent = signals.ticket(7, None, info(15, 0));
+        signals.forget(7);
+        assert_eq!(signals.redeem(7, &sent), None);
+        assert_eq!(signals.redeem(7, &info(15, SI_QUEUE)), None);
+    }
+
+    /// Each signal of a flood left a ticket for the life of its process.
+    #[test]
+    fn a_flood_leaves_few_tickets() {
+        let mut signals = Signals::default();
+        let first = signals.ticket(7, None, info(15, 0));
+        assert!(
+            signals.may_wait((7, None, 15)) && !signals.may_wait((7, Some(7), 15)) && !signals.may_wait((8, None, 15))
+        );
+        assert!(signals.redeem(7, &first).is_some() && !signals.may_wait((7, None, 15)));
+        (0..1000).for_each(|_| assert_ne!(signals.ticket(7, None, info(15, 0)), first));
+        assert_eq!(signals.tickets.len(), TICKETS_OF_ONE_MAX);
+        let sent: Vec<_> = (0..TICKETS_MAX).map(|_| signals.ticket(7, None, info(34, 0))).collect();
+        assert_eq!(signals.tickets.len(), TICKETS_MAX);
+        assert_eq!(signals.redeem(7, &sent[TICKETS_MAX - 1]), Some(info(34, 0)));
+        signals.take_back(&sent[TICKETS_MAX - 2]);
+        assert_eq!(signals.redeem(7, &sent[TICKETS_MAX - 2]), None);
+        signals.forget(7);
+        assert!(signals.tickets.is_empty() && signals.standard.is_empty());
+    }
+}
