@@ -57,21 +57,21 @@ pub use huge_page_hints::{Dense, dense};
 pub use keys::{find_keys, set_keys};
 pub use lender::{Batch as LentBatch, Lender, Lenders, Lent};
 pub use memories::{
-    Window, each_content, is_memory, is_removed_memory, kind as memory_kind, make as make_memories, mappers,
+    Placement, Window, each_content, is_memory, is_removed_memory, kind as memory_kind, make as make_memories, mappers,
     put as put_pages, removed_file, settle as settle_memories, shown as memory_shown,
 };
 pub use missing::{register, watch_missing};
-pub use objects::{Gathered, make_objects};
+pub use objects::{Gathered, OpenDescriptor, make_objects};
 pub use open_files::OpenFiles;
 pub use os::inject::{Batch, Inside, REGION_BYTES};
 pub use page_cache::{Leftover, Leftovers};
 pub use pager::Pager;
-pub use pages::{Run, each_batch, each_of, filled_bytes, lie_within, own_runs};
+pub use pages::{PagesToSend, Run, each_batch, each_of, filled_bytes, lie_within, own_runs};
 pub use peer_pages::{Divided, PageHash, Stocked, page_hash};
 pub use rare_state::{OTHER_CODE, set_dumpable};
 pub use rebuild::{
-    Given, discard, finish, free_place, free_place_for, give_way, map_beside, map_memory, relayout_memory, requeue,
-    requeue_own, reset_actions, set_process, unmap_all_but, unmap_beside,
+    Existing, Given, discard, finish, free_place, free_place_for, give_way, map_beside, map_memory, relayout_memory,
+    requeue, requeue_own, reset_actions, set_process, unmap_all_but, unmap_beside,
 };
 pub use relayout::{Changes, changes};
 pub use rewind::{may_time_out, rewind};

@@ -200,16 +200,22 @@ impl Window {
     }
 }
 
-/// Creates empty memories, and maps the areas that show them privately. `taken`: ranges of other
-/// memory; `from`: the least number of a memory's descriptor; `theirs`: descriptors of memories
-/// that another process has already, by index.
+/// Where new memories go.
+pub struct Placement<'a> {
+    /// Ranges of other memory.
+    pub taken: Vec<(u64, u64)>,
+    /// The lowest number that a memory's descriptor may get.
+    pub lowest_fd: i32,
+    /// Descriptors of memories that another process has already, by the memory's index.
+    pub theirs: &'a [Option<i32>],
+}
+
+/// Creates empty memories, and maps the areas that show them privately.
 pub fn make(
     inside: &mut Inside,
     image: &Image,
     given: &Given,
-    mut taken: Vec<(u64, u64)>,
-    from: i32,
-    theirs: &[Option<i32>],
+    Placement { mut taken, lowest_fd, theirs }: Placement<'_>,
 ) -> Result<Vec<Window>, BodyError> {
     let mut windows = Vec::new();
     for (n, memory) in image.objects.memories.iter().enumerate() {
@@ -224,7 +230,7 @@ pub fn make(
         let (fd, closes) = match (&memory.kind, open) {
             (image::MemoryKind::Anonymous, _) => (-1, false),
             (image::MemoryKind::File { .. }, Some(place)) => (given.object(place as u32), false),
-            (image::MemoryKind::File { name, .. }, None) => (create(inside, name, from)?, true),
+            (image::MemoryKind::File { name, .. }, None) => (create(inside, name, lowest_fd)?, true),
         };
         windows.push(Window { start, bytes, fd, closes, given: false });
         map(inside, memory, start, bytes, fd)?;

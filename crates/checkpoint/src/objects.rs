@@ -13,6 +13,17 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+/// An open descriptor of a process, as the kernel describes it.
+#[derive(Clone, Copy)]
+pub struct OpenDescriptor<'a> {
+    /// Number of the descriptor.
+    pub fd: i32,
+    /// Content of /proc/PID/fdinfo.
+    pub info: &'a FdInfo,
+    /// Target of the link in /proc/PID/fd.
+    pub link: &'a Path,
+}
+
 /// The list of objects, which grows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gathered {
@@ -89,12 +100,8 @@ impl Gathered {
     /// Describes the object on which descriptor `fd` of process `pid` (held by `pidfd`) is open, as
     /// an index in the list; `None` if this kind cannot be created anew. The caller finds
     /// descriptors that share one open file.
-    pub fn describe(
-        &mut self,
-        pid: i32,
-        pidfd: &PidFd,
-        (fd, info, link): (i32, &FdInfo, &Path),
-    ) -> Result<Option<u32>, BodyError> {
+    pub fn describe(&mut self, pid: i32, pidfd: &PidFd, open: OpenDescriptor<'_>) -> Result<Option<u32>, BodyError> {
+        let OpenDescriptor { fd, info, link } = open;
         let name = link.to_string_lossy();
         let object = match name.strip_prefix("anon_inode:") {
             Some("[eventfd]") => counter(&process::fd_text(pid, fd)?, self.semaphores),
@@ -119,7 +126,8 @@ impl Gathered {
 
     /// Describes descriptor `fd`, as [`Gathered::describe`] does, that is open on a removed file in
     /// memory ([`memories::is_removed_memory`]).
-    pub fn describe_removed(&mut self, pid: i32, (fd, info, link): (i32, &FdInfo, &Path)) -> Result<u32, BodyError> {
+    pub fn describe_removed(&mut self, pid: i32, open: OpenDescriptor<'_>) -> Result<u32, BodyError> {
+        let OpenDescriptor { fd, info, link } = open;
         let kind = memories::kind_of_removed(link.as_os_str().as_bytes());
         let object = self.memory_file(pid, fd, info, kind)?;
         self.objects.made.push(Made { object, flags: info.flags & !libc::O_CLOEXEC });
@@ -363,7 +371,7 @@ mod tests {
         let seen = |gathered: Gathered| {
             let (mut gathered, fd) = (gathered, reader.as_raw_fd());
             let (info, link) = (process::fd_info(pid, fd).unwrap(), process::link(pid, &format!("fd/{fd}")).unwrap());
-            gathered.describe(pid, &pidfd, (fd, &info, &link)).unwrap().unwrap();
+            gathered.describe(pid, &pidfd, OpenDescriptor { fd, info: &info, link: &link }).unwrap().unwrap();
             gathered.list().pipes[0].content.clone()
         };
         assert_eq!(seen(Gathered::default()), b"abc");
@@ -385,7 +393,7 @@ mod tests {
         };
         let fd = file.as_raw_fd();
         let (info, link) = (process::fd_info(pid, fd).unwrap(), process::link(pid, &format!("fd/{fd}")).unwrap());
-        let described = Gathered::default().describe(pid, &pidfd, (fd, &info, &link));
+        let described = Gathered::default().describe(pid, &pidfd, OpenDescriptor { fd, info: &info, link: &link });
         assert!(matches!(&described, Err(BodyError::Stays(why)) if why.contains("without a name")), "{described:?}");
     }
 

@@ -28,19 +28,29 @@ pub fn filled_bytes(pid: i32, own: &Own, areas: &[Area]) -> Result<u64, BodyErro
     Ok(copied + os::sample::filled_bytes(pid, &anonymous)?)
 }
 
-/// Gives the pages of these runs to `each`, with their content, as many at once as `batch_bytes`
-/// returns each time. `fresh`: the destination has none of them yet, so zeros of anonymous memory
-/// are not sent. `unreadable`: pages that cannot be read are noted there (a running process may
-/// have unmapped them); without it they are an error.
+/// Pages of a process to read and send.
+pub struct PagesToSend<'a> {
+    /// The pages to send, ascending.
+    pub runs: &'a [Run],
+    /// The memory of the process.
+    pub memory: &'a Memory,
+    /// The areas of the process.
+    pub areas: &'a [Area],
+    /// Whether the destination has none of the pages yet, so that zeros of anonymous memory need
+    /// not be sent.
+    pub fresh: bool,
+    /// Where pages that cannot be read are noted: a running process may have unmapped them. Without
+    /// it they are an error.
+    pub unreadable: Option<&'a mut Vec<Run>>,
+}
+
+/// Gives pages to `each`, with their content, as many at once as `batch_bytes` returns each time.
 pub fn each_batch(
-    runs: &[Run],
-    memory: &Memory,
-    areas: &[Area],
-    fresh: bool,
-    mut unreadable: Option<&mut Vec<Run>>,
+    pages: PagesToSend<'_>,
     batch_bytes: impl Fn() -> u64,
     mut each: impl FnMut(&[Run], &[u8]) -> Result<(), BodyError>,
 ) -> Result<(), BodyError> {
+    let PagesToSend { runs, memory, areas, fresh, mut unreadable } = pages;
     let mut buffer = Vec::new();
     each_part(runs, &batch_bytes, |batch, bytes| {
         if buffer.len() < bytes {

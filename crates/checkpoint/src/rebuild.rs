@@ -90,18 +90,27 @@ fn unmap(batch: &mut Batch, kept: &[(u64, u64)]) {
     }
 }
 
-/// Replaces the memory of the process by the image's areas, except for the region and `kept`
-/// (ascending). Areas of `ahead` ([`map_beside`]) that are the same in the image stay, with their
-/// pages. The caller writes the other pages.
+/// Memory of a process that [`map_memory`] does not replace.
+#[derive(Clone, Copy, Default)]
+pub struct Existing<'a> {
+    /// Ranges that stay, ascending.
+    pub kept: &'a [(u64, u64)],
+    /// Areas that were mapped while the process ran elsewhere ([`map_beside`]). Those that are the
+    /// same in the image stay, with their pages.
+    pub prelaid: &'a [Area],
+}
+
+/// Replaces the memory of the process by the image's areas, except for the region and for what
+/// `existing` keeps. The caller writes the other pages.
 pub fn map_memory(
     pid: i32,
     inside: &mut Inside,
     image: &Image,
     given: &Given,
-    (kept, ahead): (&[(u64, u64)], &[Area]),
+    existing: Existing<'_>,
 ) -> Result<(), BodyError> {
-    let changes = changes(ahead, &image.areas);
-    let kept = all_kept(inside, &[kept, &changes.kept].concat())?;
+    let changes = changes(existing.prelaid, &image.areas);
+    let kept = all_kept(inside, &[existing.kept, &changes.kept].concat())?;
     let clash = |a: &Area| kept.iter().any(|(start, end)| a.start < *end && *start < a.end);
     if let Some(area) = changes.fresh.iter().find(|a| clash(a)) {
         return stays(format!("its memory at {:#x} lies where tern needs memory of its own", area.start));

@@ -65,7 +65,7 @@ impl Learnt {
     /// Takes a measurement. The fixed work and the link share the blame for the deviation by their
     /// parts of the time (a step of Kaczmarz's method, on logarithms), so that the corrected
     /// estimate would have fitted this move.
-    fn moved(&mut self, parts: Parts, frozen_bytes: u64, freeze_us: u64) {
+    fn moved(&mut self, Measured { parts, frozen_bytes, freeze_us }: Measured) {
         let (working, sending) = (self.slowness * parts.work_us(), frozen_bytes as f64 / self.rate);
         let expected = working + sending;
         let odds = (freeze_us as f64 / expected).clamp(1.0 / ODD, ODD);
@@ -85,6 +85,32 @@ impl Learnt {
 /// The destination of a move, and the first word of its description ([`crate::Way`] or post-copy).
 type Kind = (String, String);
 
+/// Where and how a process moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route<'a> {
+    /// Name of the destination.
+    pub to: &'a str,
+    /// Description of the strategy; its first word counts.
+    pub how: &'a str,
+}
+
+impl Route<'_> {
+    fn kind(self) -> Kind {
+        (self.to.to_owned(), self.how.split(' ').next().unwrap_or_default().to_owned())
+    }
+}
+
+/// What a move took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Measured {
+    /// The parts of the process.
+    pub parts: Parts,
+    /// Bytes sent during the stop.
+    pub frozen_bytes: u64,
+    /// The freeze time, microseconds.
+    pub freeze_us: u64,
+}
+
 /// All measurements of moves on this node.
 #[derive(Clone, Debug, Default)]
 pub struct Experience {
@@ -94,34 +120,31 @@ pub struct Experience {
 }
 
 impl Experience {
-    /// Takes the measurement of a move: bytes sent during the stop, and the freeze time,
-    /// microseconds. The first word of `how` tells the strategy.
-    pub fn moved(&mut self, to: &str, how: &str, parts: Parts, (frozen_bytes, freeze_us): (u64, u64)) {
-        let learnt = self.of(to, how);
-        if self.kinds.len() < WAYS_MAX || self.kinds.contains_key(&kind(to, how)) {
-            self.kinds.entry(kind(to, how)).or_insert(learnt).moved(parts, frozen_bytes, freeze_us);
+    /// Takes the measurement of a move.
+    pub fn moved(&mut self, route: Route<'_>, measured: Measured) {
+        let learnt = self.of(route);
+        if self.kinds.len() < WAYS_MAX || self.kinds.contains_key(&route.kind()) {
+            self.kinds.entry(route.kind()).or_insert(learnt).moved(measured);
         }
-        self.all.moved(parts, frozen_bytes, freeze_us);
+        self.all.moved(measured);
     }
 
-    /// Takes the measurement of a move of this process. The second tuple is destination and
-    /// strategy.
-    pub fn moved_of(&mut self, whose: Whose, (to, how): (&str, &str), parts: Parts, measured: (u64, u64)) {
-        self.moved(to, how, parts, measured);
-        let (frozen_bytes, freeze_us) = measured;
-        let expected_us = self.costs(to, how, parts).freeze_us(frozen_bytes, 0).max(1);
-        self.own.moved(whose, kind(to, how), freeze_us as f64 / expected_us as f64);
+    /// Takes the measurement of a move of this process.
+    pub fn moved_of(&mut self, whose: Whose, route: Route<'_>, measured: Measured) {
+        self.moved(route, measured);
+        let expected_us = self.costs(route, measured.parts).freeze_us(measured.frozen_bytes, 0).max(1);
+        self.own.moved(whose, route.kind(), measured.freeze_us as f64 / expected_us as f64);
     }
 
     /// Estimates the freeze time of this process, microseconds, if `bytes` are sent during the
     /// stop.
-    pub fn freeze_us(&self, whose: Whose, (to, how): (&str, &str), parts: Parts, bytes: u64) -> u64 {
-        (self.costs(to, how, parts).freeze_us(bytes, 0) as f64 * self.own.odds(whose, &kind(to, how))) as u64
+    pub fn freeze_us(&self, whose: Whose, route: Route<'_>, parts: Parts, bytes: u64) -> u64 {
+        (self.costs(route, parts).freeze_us(bytes, 0) as f64 * self.own.odds(whose, &route.kind())) as u64
     }
 
     /// Gives the estimated costs of moving a process with these parts.
-    pub fn costs(&self, to: &str, how: &str, parts: Parts) -> Costs {
-        self.of(to, how).costs(parts)
+    pub fn costs(&self, route: Route<'_>, parts: Parts) -> Costs {
+        self.of(route).costs(parts)
     }
 
     /// Lists the destinations of all measured moves.
@@ -133,15 +156,11 @@ impl Experience {
 
     /// Finds the measurements of this kind; else those of another strategy with the same
     /// destination, else those of all moves.
-    fn of(&self, to: &str, how: &str) -> Learnt {
-        let there = || self.kinds.iter().find(|((place, _), _)| place == to).map(|(_, learnt)| learnt);
+    fn of(&self, route: Route<'_>) -> Learnt {
+        let there = || self.kinds.iter().find(|((to, _), _)| to == route.to).map(|(_, learnt)| learnt);
         let first = |learnt: &Learnt| Learnt { moves: 0, ..*learnt };
-        self.kinds.get(&kind(to, how)).copied().unwrap_or_else(|| first(there().unwrap_or(&self.all)))
+        self.kinds.get(&route.kind()).copied().unwrap_or_else(|| first(there().unwrap_or(&self.all)))
     }
-}
-
-fn kind(to: &str, how: &str) -> Kind {
-    (to.to_owned(), how.split(' ').next().unwrap_or_default().to_owned())
 }
 
 #[cfg(test)]
@@ -151,8 +170,17 @@ mod tests {
     const MIB: u64 = 1 << 20;
     const SMALL: Parts = Parts { areas: 20, threads: 1, descriptors: 3 };
 
+    fn route<'a>(to: &'a str, how: &'a str) -> Route<'a> {
+        Route { to, how }
+    }
+
+    /// Notes a move: bytes sent during the stop, and the freeze time.
+    fn moved(experience: &mut Experience, route: Route<'_>, parts: Parts, frozen_bytes: u64, freeze_us: u64) {
+        experience.moved(route, Measured { parts, frozen_bytes, freeze_us });
+    }
+
     fn said_us(experience: &Experience, to: &str, parts: Parts, bytes: u64) -> f64 {
-        experience.costs(to, "stop", parts).freeze_us(bytes, 0) as f64
+        experience.costs(route(to, "stop"), parts).freeze_us(bytes, 0) as f64
     }
 
     /// The moves take 5 ms and more for each thread and send 150 bytes per microsecond, in sizes
@@ -164,7 +192,7 @@ mod tests {
         for n in 0..60u64 {
             let bytes = [8 * MIB, 100 << 10, MIB, 64 * MIB, 4096][n as usize % 5];
             let parts = Parts { threads: [1, 1, 20][n as usize % 3], ..SMALL };
-            experience.moved("n2", "stop", parts, (bytes, takes(parts, bytes)));
+            moved(&mut experience, route("n2", "stop"), parts, bytes, takes(parts, bytes));
         }
         for (bytes, threads) in [(0, 1), (MIB, 40), (20 * MIB, 1), (0, 64)] {
             let parts = Parts { threads, ..SMALL };
@@ -177,15 +205,15 @@ mod tests {
     fn each_place_and_way_is_learnt_alone() {
         let mut experience = Experience::default();
         for _ in 0..20 {
-            experience.moved("n2", "stop", SMALL, (16 * MIB, 40_000));
-            experience.moved("n3", "stop", SMALL, (16 * MIB, 1_300_000));
-            experience.moved("n3", "pre (2 rounds)", SMALL, (4096, 9000));
+            moved(&mut experience, route("n2", "stop"), SMALL, 16 * MIB, 40_000);
+            moved(&mut experience, route("n3", "stop"), SMALL, 16 * MIB, 1_300_000);
+            moved(&mut experience, route("n3", "pre (2 rounds)"), SMALL, 4096, 9000);
         }
         for (place, wanted) in [("n2", 40_000.0), ("n3", 1_300_000.0)] {
             let ratio = said_us(&experience, place, SMALL, 16 * MIB) / wanted;
             assert!((0.9..1.1).contains(&ratio), "{place}: {ratio}");
         }
-        let pre = experience.costs("n3", "pre", SMALL).freeze_us(4096, 0);
+        let pre = experience.costs(route("n3", "pre"), SMALL).freeze_us(4096, 0);
         assert!((8000..10_000).contains(&pre), "{pre}");
         assert_eq!(experience.places(), ["n2", "n3"]);
     }
@@ -196,31 +224,35 @@ mod tests {
         let (slow, other) = ((7, 1), (8, 1));
         for n in 0..20 {
             let (whose, us) = if n % 4 == 0 { (slow, 9000) } else { (other, 3000) };
-            experience.moved_of(whose, ("n2", "stop"), SMALL, (MIB, us));
+            experience.moved_of(
+                whose,
+                route("n2", "stop"),
+                Measured { parts: SMALL, frozen_bytes: MIB, freeze_us: us },
+            );
         }
-        let said = |whose| experience.freeze_us(whose, ("n2", "stop"), SMALL, MIB) as f64;
+        let said = |whose| experience.freeze_us(whose, route("n2", "stop"), SMALL, MIB) as f64;
         assert!((0.75..1.3).contains(&(said(slow) / 9000.0)), "{}", said(slow));
         assert!((0.75..1.3).contains(&(said(other) / 3000.0)), "{}", said(other));
-        assert_eq!(said((9, 1)) as u64, experience.costs("n2", "stop", SMALL).freeze_us(MIB, 0));
+        assert_eq!(said((9, 1)) as u64, experience.costs(route("n2", "stop"), SMALL).freeze_us(MIB, 0));
     }
 
     #[test]
     fn a_pause_is_no_slow_link() {
         let mut experience = Experience::default();
-        (0..5).for_each(|_| experience.moved("n2", "stop", SMALL, (MIB, 4200)));
+        (0..5).for_each(|_| moved(&mut experience, route("n2", "stop"), SMALL, MIB, 4200));
         let before = said_us(&experience, "n2", SMALL, 20 * MIB);
-        experience.moved("n2", "stop", SMALL, (MIB, 5_000_000));
+        moved(&mut experience, route("n2", "stop"), SMALL, MIB, 5_000_000);
         assert!(said_us(&experience, "n2", SMALL, 20 * MIB) < 2.0 * before);
-        (0..100).for_each(|_| experience.moved("n2", "stop", SMALL, (MIB, 5_000_000)));
-        assert_eq!(experience.costs("n2", "stop", SMALL).stop_bytes_max(100_000), MIB / 8);
+        (0..100).for_each(|_| moved(&mut experience, route("n2", "stop"), SMALL, MIB, 5_000_000));
+        assert_eq!(experience.costs(route("n2", "stop"), SMALL).stop_bytes_max(100_000), MIB / 8);
     }
 
     #[test]
     fn odd_moves_do_not_make_much_difference() {
         let mut experience = Experience::default();
-        (0..20).for_each(|_| experience.moved("n2", "stop", SMALL, (20 * MIB, 50_000)));
-        experience.moved("n2", "stop", SMALL, (4096, 10_000_000));
-        experience.moved("n2", "stop", SMALL, (64 * MIB, 0));
+        (0..20).for_each(|_| moved(&mut experience, route("n2", "stop"), SMALL, 20 * MIB, 50_000));
+        moved(&mut experience, route("n2", "stop"), SMALL, 4096, 10_000_000);
+        moved(&mut experience, route("n2", "stop"), SMALL, 64 * MIB, 0);
         let said = said_us(&experience, "n2", SMALL, 20 * MIB);
         assert!((25_000.0..90_000.0).contains(&said), "{said}");
     }
@@ -230,9 +262,9 @@ mod tests {
         let mut experience = Experience::default();
         let most = Parts { areas: u32::MAX, threads: u32::MAX, descriptors: u32::MAX };
         for (parts, bytes, us) in [(most, u64::MAX, 0), (Parts::default(), 0, u64::MAX), (most, 0, u64::MAX)] {
-            (0..200).for_each(|n| experience.moved(&format!("n{}", n % 7), "", parts, (bytes, us)));
+            (0..200).for_each(|n| moved(&mut experience, route(&format!("n{}", n % 7), ""), parts, bytes, us));
         }
-        (0..3000).for_each(|n| experience.moved(&format!("x{n}"), "stop", SMALL, (MIB, 5000)));
+        (0..3000).for_each(|n| moved(&mut experience, route(&format!("x{n}"), "stop"), SMALL, MIB, 5000));
         assert_eq!(experience.kinds.len(), WAYS_MAX);
         assert!(said_us(&experience, "n2", SMALL, MIB) > 0.0);
     }

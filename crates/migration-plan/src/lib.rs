@@ -23,7 +23,7 @@ mod ranges;
 pub use absent::{Absent, ArrivedPages};
 pub use costs::{COPIED_BYTES_MAX, Costs};
 pub use flow::{BUFFER_BYTES, Flow, Pace, RATE_LEAST, UNSENT_BYTES};
-pub use learnt::{Experience, Parts};
+pub use learnt::{Experience, Measured, Parts, Route};
 pub use own::Whose;
 pub use push::Push;
 pub use ranges::{Range, Ranges};

@@ -163,8 +163,10 @@ impl Daemon {
     pub(crate) fn has_moved(&self, pid: i32, leg: &control_protocol::moves::Leg) {
         // Of one that has ended nothing more is forecast.
         let whose = (pid, os::process::began(pid).unwrap_or(0));
-        let measured = (leg.frozen_bytes, leg.freeze_us);
-        lock(&self.experience).moved_of(whose, (&leg.to, &leg.how), leg.parts, measured);
+        let route = migration_plan::Route { to: &leg.to, how: &leg.how };
+        let measured =
+            migration_plan::Measured { parts: leg.parts, frozen_bytes: leg.frozen_bytes, freeze_us: leg.freeze_us };
+        lock(&self.experience).moved_of(whose, route, measured);
     }
 
     pub(crate) fn table(&self) -> MutexGuard<'_, Table> {

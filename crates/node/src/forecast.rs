@@ -1,7 +1,7 @@
 //! What moving a process of this home would cost: bytes, and for how long it would stand still.
 
 use control_protocol::moves::{Parts, Wish};
-use migration_plan::{Experience, Way, Whose};
+use migration_plan::{Experience, Route, Way, Whose};
 use os::areas::Area;
 use os::pages::Own;
 use os::{process, sample};
@@ -52,8 +52,9 @@ fn look(pid: i32) -> Option<Sight> {
 
 fn words(sight: Sight, to: &str, experience: &Experience) -> String {
     let wish = Wish::default();
-    let costs = experience.costs(to, "stop", sight.parts);
-    let freeze_ms = |how: &str, bytes| experience.freeze_us(sight.whose, (to, how), sight.parts, bytes) as f64 / 1e3;
+    let costs = experience.costs(Route { to, how: "stop" }, sight.parts);
+    let freeze_us = |how: &str, bytes| experience.freeze_us(sight.whose, Route { to, how }, sight.parts, bytes);
+    let freeze_ms = |how: &str, bytes| freeze_us(how, bytes) as f64 / 1e3;
     let (still_ms, ahead_ms) = (freeze_ms("stop", sight.bytes), freeze_ms("pre", sight.bytes / WRITTEN_OF));
     let to = if to.is_empty() { String::new() } else { format!(" to {to}") };
     let size = match sight.bytes >> 20 {
@@ -76,6 +77,7 @@ fn words(sight: Sight, to: &str, experience: &Experience) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use migration_plan::Measured;
 
     #[test]
     fn small_and_large() {
@@ -85,14 +87,15 @@ mod tests {
             words(Sight { whose, bytes: 160 << 10, parts }, "", &experience),
             "moving it would send 160 KiB while it runs, and it would stand still for about 1.6 ms (about 2.0 ms at once: --how stop)"
         );
-        (0..20).for_each(|_| experience.moved("n2", "stop", parts, (1 << 20, 3000)));
+        let measured = Measured { parts, frozen_bytes: 1 << 20, freeze_us: 3000 };
+        (0..20).for_each(|_| experience.moved(Route { to: "n2", how: "stop" }, measured));
         let large = words(Sight { whose, bytes: 1 << 30, parts }, "n2", &experience);
         assert!(
             large.starts_with("moving it to n2 would send at least 1024.0 MiB") && large.contains("at most 100 ms")
         );
         let me = std::process::id() as i32;
         assert!(forecast(me, &Experience::default())[0].starts_with("moving it would send"));
-        experience.moved("n3", "stop", parts, (1 << 20, 3000));
+        experience.moved(Route { to: "n3", how: "stop" }, measured);
         assert_eq!(forecast(me, &experience).len(), 2);
     }
 }

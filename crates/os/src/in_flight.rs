@@ -127,7 +127,7 @@ mod tests {
             let are: Vec<bool> = [&read, &write]
                 .iter()
                 .zip(&seen)
-                .map(|(sent, seen)| process::one_file((me, sent.as_raw_fd()), (me, seen.as_raw_fd())))
+                .map(|(sent, seen)| process::same_file(me, sent.as_raw_fd(), seen.as_raw_fd()))
                 .collect();
             assert_eq!(are, [true, true]);
         }

@@ -4,7 +4,8 @@
 mod btf;
 mod kernel;
 
-use crate::{Error, Result, process};
+use crate::process::{self, ProcessFd};
+use crate::{Error, Result};
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, StatxFlags, open, statx};
 use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
@@ -51,8 +52,8 @@ pub fn files_of(pid: i32) -> Result<Vec<(i32, FileId)>> {
 /// Descriptors that are looked at one by one, before the kernel is asked for a list of all.
 const LOOKS_MAX: usize = 2000;
 
-/// Who has files open: processes and their descriptors, by file.
-pub type Holders = HashMap<FileId, Vec<(i32, i32)>>;
+/// The descriptors that are open on files, by file.
+pub type Holders = HashMap<FileId, Vec<ProcessFd>>;
 
 /// Which of these `processes` have some of the files open that process `pid` is asked about; at
 /// least one, and all that have an open file in common with it. Likewise `sockets`, which the
@@ -70,7 +71,7 @@ pub fn holders(pid: i32, files: &HashSet<FileId>, processes: &[i32], sockets: &H
         let all = files_of(*process).unwrap_or_default();
         looks += all.len();
         for (fd, file) in all.into_iter().filter(|(_, file)| files.contains(file) || sockets.contains(file)) {
-            found.entry(file).or_default().push((*process, fd));
+            found.entry(file).or_default().push(ProcessFd { pid: *process, fd });
         }
     }
     found
@@ -101,7 +102,7 @@ fn listed(pid: i32, files: &HashSet<FileId>, processes: &[i32], sockets: &HashSe
         // Of all who have the file open otherwise one will do: a hundred thousand may have
         // /dev/null.
         if holders.is_empty() || own.iter().any(|own| own.file == held.file) {
-            holders.push((held.pid, held.fd));
+            holders.push(ProcessFd { pid: held.pid, fd: held.fd });
         }
     }
     Some(found)
@@ -194,11 +195,11 @@ mod tests {
         let processes: Vec<i32> = crowd.0.iter().map(|child| child.id() as i32).collect();
         let of = |fd: &dyn AsRawFd| file_of(me, fd.as_raw_fd()).unwrap();
         let files = HashSet::from([of(&read), of(&own)]);
-        let mut expected: Vec<(i32, i32)> = processes.iter().map(|process| (*process, 0)).collect();
-        expected.sort_unstable();
+        let mut expected: Vec<ProcessFd> = processes.iter().map(|pid| ProcessFd { pid: *pid, fd: 0 }).collect();
+        expected.sort_unstable_by_key(|held| held.pid);
         let sorted = |mut found: Holders| {
             let mut held = found.remove(&of(&write)).unwrap();
-            held.sort_unstable();
+            held.sort_unstable_by_key(|held| held.pid);
             assert!(found.is_empty(), "{found:?}");
             held
         };
@@ -216,7 +217,7 @@ mod tests {
         if let Some(found) = listed(me, &files, &[last], &sockets) {
             // The new program closes what it did not inherit after its parent goes on (fs/exec.c):
             // a look may come before.
-            assert_eq!(found.get(sockets.iter().next().unwrap()), Some(&vec![(last, 0)]));
+            assert_eq!(found.get(sockets.iter().next().unwrap()), Some(&vec![ProcessFd { pid: last, fd: 0 }]));
         }
         drop(here);
     }

@@ -70,9 +70,9 @@ impl Own {
         }
     }
 
-    /// Ranges of own pages between `start` and `end`, ascending. Where the kernel cannot list them
-    /// (before Linux 6.7) all that lies between is read, page by page: the holes between areas are
-    /// for [`Own::within`].
+    /// Lists the ranges of own pages between `start` and `end`, ascending. Before Linux 6.7 the
+    /// kernel cannot list them, and the whole range is read, page by page; [`Own::within`] leaves
+    /// out the holes between areas.
     pub fn between(&self, start: u64, end: u64) -> Result<Vec<(u64, u64)>> {
         match self.scan(start, end) {
             Err(e) if matches!(e.errno(), libc::ENOTTY | libc::EINVAL) => self.entries(start, end),
@@ -82,8 +82,8 @@ impl Own {
 
     fn scan(&self, start: u64, end: u64) -> Result<Vec<(u64, u64)>> {
         let mut found = Vec::new();
-        let asked = (0, PAGE_IS_PRESENT | PAGE_IS_SWAPPED, 0, TOLD);
-        scan(&self.pagemap, self.pid, (start, end), asked, |range, categories| {
+        let query = Query { any_of: PAGE_IS_PRESENT | PAGE_IS_SWAPPED, report: TOLD, ..Query::of(start, end) };
+        scan(&self.pagemap, self.pid, query, |range, categories| {
             if categories & (PAGE_IS_FILE | PAGE_IS_PFNZERO) == 0 {
                 append(&mut found, range.0, range.1);
             }
@@ -114,8 +114,8 @@ impl Own {
     }
 }
 
-/// Whether this machine gives huge pages on request alone (the default of most), and its owner lets
-/// tern ask for them.
+/// Tells whether this machine gives huge pages on request only (the default of most), and its owner
+/// allows tern to request them.
 pub fn huge_on_request() -> bool {
     static SAID: OnceLock<bool> = OnceLock::new();
     let on_request = || {
@@ -125,20 +125,20 @@ pub fn huge_on_request() -> bool {
     *SAID.get_or_init(|| Expense::HugePages.is_allowed() && on_request())
 }
 
-/// What became of pages that were to be huge.
+/// The result of making huge pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Collapsed {
-    /// All pages are there.
+    /// All pages are huge.
     All,
-    /// Some are not: the memory changes meanwhile, or there is no huge page.
+    /// Some are not: the memory changed meanwhile, or there was no free huge page.
     Some,
 }
 
-/// Makes huge pages of the small ones of a process there (MADV_COLLAPSE, since 6.1).
+/// Makes huge pages of the small ones of a process in this range (MADV_COLLAPSE, since 6.1).
 pub fn collapse(process: &PidFd, at: u64, bytes: u64) -> Result<Collapsed> {
     let range = libc::iovec { iov_base: at as *mut libc::c_void, iov_len: bytes as usize };
     let fd = process.as_fd().as_raw_fd();
-    // SAFETY: one live iovec; the other process' memory keeps what it holds.
+    // SAFETY: one live iovec; the content of the other process' memory does not change.
     let done = unsafe { libc::syscall(libc::SYS_process_madvise, fd, &raw const range, 1usize, MADV_COLLAPSE, 0usize) };
     let e = std::io::Error::last_os_error();
     match e.raw_os_error() {
@@ -148,37 +148,46 @@ pub fn collapse(process: &PidFd, at: u64, bytes: u64) -> Result<Collapsed> {
     }
 }
 
-/// What is told of a page.
+/// The categories that are reported of a page.
 pub(crate) const TOLD: u64 =
     PAGE_IS_WPALLOWED | PAGE_IS_WRITTEN | PAGE_IS_FILE | PAGE_IS_PRESENT | PAGE_IS_SWAPPED | PAGE_IS_PFNZERO;
 
-/// From this size on it pays to walk an area by itself.
+/// Anonymous areas of at least this size are walked by themselves.
 const LARGE_BYTES: u64 = 4 << 20;
 
-/// All that lies between `start` and `end`, in pieces, with what is to be told of their pages. In
-/// private anonymous areas (ascending) there are no file's, and whether a page is one is what takes
-/// the kernel longest to tell: only for that it looks at the page itself (pagemap_page_category in
-/// fs/proc/task_mmu.c).
-pub(crate) fn pieces((start, end): (u64, u64), anonymous: &[(u64, u64)]) -> Vec<((u64, u64), u64)> {
+/// A range of addresses, and the categories of its pages that the kernel is to report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) report: u64,
+}
+
+/// Splits the range from `start` to `end` into pieces with the categories to report. Private
+/// anonymous areas (ascending) have no pages of files, so that category is left out there: it alone
+/// makes the kernel look at the page itself (pagemap_page_category in fs/proc/task_mmu.c), and
+/// takes longest.
+pub(crate) fn pieces(start: u64, end: u64, anonymous: &[(u64, u64)]) -> Vec<Piece> {
     let mut pieces = Vec::new();
+    let whole = |start, end| Piece { start, end, report: TOLD };
     let mut from = start;
     for (at, to) in anonymous.iter().map(|(at, to)| (*at.max(&start), *to.min(&end))) {
         if at >= from && to.saturating_sub(at) >= LARGE_BYTES {
-            pieces.extend((from < at).then_some(((from, at), TOLD)));
-            pieces.push(((at, to), TOLD & !PAGE_IS_FILE));
+            pieces.extend((from < at).then(|| whole(from, at)));
+            pieces.push(Piece { start: at, end: to, report: TOLD & !PAGE_IS_FILE });
             from = to;
         }
     }
-    pieces.extend((from < end).then_some(((from, end), TOLD)));
+    pieces.extend((from < end).then(|| whole(from, end)));
     pieces
 }
 
-/// Whether this kernel has guard regions (MADV_GUARD_INSTALL of madvise(2)).
+/// Tells whether this kernel has guard regions (MADV_GUARD_INSTALL of madvise(2)).
 pub fn can_guard() -> bool {
     static CAN: OnceLock<bool> = OnceLock::new();
     let can = || {
         let (protection, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: a page of its own, which nobody else uses.
+        // SAFETY: a new page, which nothing else uses.
         unsafe {
             let page = libc::mmap(std::ptr::null_mut(), PAGE as usize, protection, kind, -1, 0);
             let can = page != libc::MAP_FAILED && libc::madvise(page, PAGE as usize, MADV_GUARD_INSTALL) == 0;
@@ -189,62 +198,76 @@ pub fn can_guard() -> bool {
     *CAN.get_or_init(can)
 }
 
-/// Whether the kernel tells which pages are guards.
+/// Tells whether the kernel reports which pages are guards.
 fn tells_guards(pagemap: &File, pid: i32) -> bool {
     static TELLS: OnceLock<bool> = OnceLock::new();
-    let asked = (PAGE_IS_GUARD, 0, 0, PAGE_IS_GUARD);
-    *TELLS.get_or_init(|| walk(pagemap, pid, (PAGE, 2 * PAGE), (0, asked), |_, _| {}).is_ok())
+    *TELLS.get_or_init(|| walk(pagemap, pid, Query::guards(PAGE, 2 * PAGE), |_, _| {}).is_ok())
 }
 
-/// Guard regions of process `pid` in these areas (start, end; ascending): nothing where the kernel
-/// does not tell.
+/// Lists the guard regions of process `pid` in these areas (start, end; ascending); none where the
+/// kernel does not report them.
 pub fn guards(pid: i32, areas: &[(u64, u64)]) -> Result<Vec<(u64, u64)>> {
     let (Some(first), Some(last)) = (areas.first(), areas.last()) else { return Ok(Vec::new()) };
     let pagemap = Own::of(pid)?.pagemap;
     let mut found = Vec::new();
     if tells_guards(&pagemap, pid) {
-        let asked = (PAGE_IS_GUARD, 0, 0, PAGE_IS_GUARD);
-        walk(&pagemap, pid, (first.0, last.1), (0, asked), |range, _| append(&mut found, range.0, range.1))?;
+        walk(&pagemap, pid, Query::guards(first.0, last.1), |range, _| append(&mut found, range.0, range.1))?;
     }
     Ok(intersect(&found, areas))
 }
 
-/// Walks the pages of a process that are no guards and are in all categories of `asked.0` and in
-/// one of `asked.1`, with flags `asked.2`; gives each range its categories, as far as they are
-/// among `asked.3`.
-pub(crate) fn scan(
-    pagemap: &File,
-    pid: i32,
-    (start, end): (u64, u64),
-    asked: (u64, u64, u64, u64),
-    each: impl FnMut((u64, u64), u64),
-) -> Result<()> {
-    let not = if tells_guards(pagemap, pid) { PAGE_IS_GUARD } else { 0 };
-    walk(pagemap, pid, (start, end), (not, (asked.0 | not, asked.1, asked.2, asked.3)), each)
+/// A question to PAGEMAP_SCAN: the pages of a range that are in certain categories.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Query {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// Categories that a page must have.
+    pub(crate) all_of: u64,
+    /// Of these categories a page must have at least one.
+    pub(crate) any_of: u64,
+    /// Categories that a page must not have; [`scan`] sets them.
+    pub(crate) none_of: u64,
+    /// Flags of the call (PM_SCAN_).
+    pub(crate) flags: u64,
+    /// Categories that are reported of the pages.
+    pub(crate) report: u64,
 }
 
-/// The same, also of guards; `not`: categories that are asked for by their absence.
-fn walk(
-    pagemap: &File,
-    pid: i32,
-    (start, end): (u64, u64),
-    (not, asked): (u64, (u64, u64, u64, u64)),
-    mut each: impl FnMut((u64, u64), u64),
-) -> Result<()> {
-    let mut from = start;
+impl Query {
+    /// Asks for all pages of a range, with no category reported.
+    pub(crate) fn of(start: u64, end: u64) -> Query {
+        Query { start, end, ..Query::default() }
+    }
+
+    /// Asks for the guards of a range.
+    fn guards(start: u64, end: u64) -> Query {
+        Query { all_of: PAGE_IS_GUARD, report: PAGE_IS_GUARD, ..Query::of(start, end) }
+    }
+}
+
+/// Gives each range of pages that the query finds, except for guards, with its categories.
+pub(crate) fn scan(pagemap: &File, pid: i32, query: Query, each: impl FnMut((u64, u64), u64)) -> Result<()> {
+    let none_of = if tells_guards(pagemap, pid) { PAGE_IS_GUARD } else { 0 };
+    walk(pagemap, pid, Query { none_of, ..query }, each)
+}
+
+/// Gives each range of pages that the query finds, guards included, with its categories.
+fn walk(pagemap: &File, pid: i32, query: Query, mut each: impl FnMut((u64, u64), u64)) -> Result<()> {
+    let mut from = query.start;
     let mut regions = [[0u64; 3]; 512];
-    while from < end {
+    while from < query.end {
         let mut scan = Scan {
             size: size_of::<Scan>() as u64,
-            flags: asked.2,
+            flags: query.flags,
             start: from,
-            end,
+            end: query.end,
             vec: regions.as_mut_ptr() as u64,
             vec_len: regions.len() as u64,
-            category_inverted: not,
-            category_mask: asked.0,
-            category_anyof_mask: asked.1,
-            return_mask: asked.3,
+            // A category is required to be absent by inverting and requiring it.
+            category_inverted: query.none_of,
+            category_mask: query.all_of | query.none_of,
+            category_anyof_mask: query.any_of,
+            return_mask: query.report,
             ..Scan::default()
         };
         // SAFETY: the kernel reads and writes one pm_scan_arg, and at most `vec_len` regions of
@@ -260,7 +283,7 @@ fn walk(
     Ok(())
 }
 
-/// What of the ranges lies in the areas; both ascending.
+/// Gives the parts of the ranges that lie in the areas; both ascending.
 pub fn intersect(ranges: &[(u64, u64)], areas: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let (mut found, mut areas) = (Vec::new(), areas.iter().peekable());
     for (start, end) in ranges {
@@ -273,7 +296,7 @@ pub fn intersect(ranges: &[(u64, u64)], areas: &[(u64, u64)]) -> Vec<(u64, u64)>
     found
 }
 
-/// What of the ranges does not lie in others; both ascending.
+/// Gives the parts of the ranges that lie in none of the others; both ascending.
 pub fn subtract(ranges: &[(u64, u64)], others: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let (mut left, mut others) = (Vec::new(), others.iter().peekable());
     for (start, end) in ranges {
@@ -293,7 +316,7 @@ pub fn subtract(ranges: &[(u64, u64)], others: &[(u64, u64)]) -> Vec<(u64, u64)>
     left
 }
 
-/// Adds a range behind all others, which it may continue.
+/// Adds a range behind all others; joins it with the last one if they touch.
 pub fn append(ranges: &mut Vec<(u64, u64)>, start: u64, end: u64) {
     match ranges.last_mut() {
         Some(last) if last.1 == start => last.1 = end,
@@ -320,13 +343,15 @@ mod tests {
     fn files_are_looked_for_where_they_may_be() {
         let (large, rest) = (LARGE_BYTES, TOLD & !PAGE_IS_FILE);
         let all = (4096, 4096 + 4 * large);
-        assert_eq!(pieces(all, &[]), [(all, TOLD)]);
-        assert_eq!(pieces(all, &[all]), [(all, rest)]);
-        assert_eq!(pieces(all, &[(0, large), (8192, 12288)]), [(all, TOLD)]);
+        let piece = |(start, end), report| Piece { start, end, report };
+        let pieces = |range: (u64, u64), anonymous: &[(u64, u64)]| pieces(range.0, range.1, anonymous);
+        assert_eq!(pieces(all, &[]), [piece(all, TOLD)]);
+        assert_eq!(pieces(all, &[all]), [piece(all, rest)]);
+        assert_eq!(pieces(all, &[(0, large), (8192, 12288)]), [piece(all, TOLD)]);
         let (start, end) = (4096 + large, 4096 + 2 * large);
-        let middle = [((4096, start), TOLD), ((start, end), rest), ((end, all.1), TOLD)];
+        let middle = [piece((4096, start), TOLD), piece((start, end), rest), piece((end, all.1), TOLD)];
         assert_eq!(pieces(all, &[(8192, 12288), (start, end), (all.1, all.1 + large)]), middle);
-        assert_eq!(pieces(all, &[(0, 8 * large)]), [(all, rest)]);
+        assert_eq!(pieces(all, &[(0, 8 * large)]), [piece(all, rest)]);
         assert_eq!(pieces((0, 0), &[(0, large)]), []);
     }
 

@@ -296,9 +296,10 @@ pub enum Waiting {
     Odd(&'static str),
 }
 
-/// What waits in a socket of this kind, at most so many bytes. `shut`: what is shut down. One that
-/// is no stream has no error that it has not been told of: it would be told now.
-pub fn waiting(socket: BorrowedFd<'_>, (kind, shut): (i32, u8), bytes_max: usize) -> Result<Waiting> {
+/// Reads what waits in a socket of this kind (SOCK_), at most `bytes_max` bytes, and leaves it
+/// there. `shut`: the directions that are shut down. A socket that is no stream must have no
+/// pending error, which this would take.
+pub fn waiting(socket: BorrowedFd<'_>, kind: i32, shut: u8, bytes_max: usize) -> Result<Waiting> {
     if crate::fds::ready(socket) & libc::POLLPRI as u16 != 0 {
         return Ok(Waiting::Odd("holds a byte that was sent out of band"));
     }

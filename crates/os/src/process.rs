@@ -3,7 +3,7 @@
 mod descriptor_limits;
 mod limits;
 
-pub use descriptor_limits::{DescriptorLimits, MoreDescriptors, limit_descriptors};
+pub use descriptor_limits::MoreDescriptors;
 pub use limits::{Limit, limit};
 
 use crate::{Error, Result};
@@ -449,14 +449,23 @@ pub fn dumps_core(signal: i32) -> bool {
 
 /// Whether two descriptors of a process are one open file (kcmp(2)).
 pub fn same_file(pid: i32, a: i32, b: i32) -> bool {
-    one_file((pid, a), (pid, b))
+    one_file(ProcessFd { pid, fd: a }, ProcessFd { pid, fd: b })
 }
 
-/// Whether descriptors of two processes are one open file.
-pub fn one_file((pid_a, a): (i32, i32), (pid_b, b): (i32, i32)) -> bool {
+/// A descriptor of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProcessFd {
+    /// The process, in the caller's namespace.
+    pub pid: i32,
+    /// Number of the descriptor.
+    pub fd: i32,
+}
+
+/// Tells whether two descriptors are one open file (kcmp(2)).
+pub fn one_file(a: ProcessFd, b: ProcessFd) -> bool {
     const KCMP_FILE: i32 = 0;
     // SAFETY: numbers only.
-    unsafe { libc::syscall(libc::SYS_kcmp, pid_a, pid_b, KCMP_FILE, a, b) == 0 }
+    unsafe { libc::syscall(libc::SYS_kcmp, a.pid, b.pid, KCMP_FILE, a.fd, b.fd) == 0 }
 }
 
 /// Whether two processes have one memory (CLONE_VM).
@@ -519,17 +528,8 @@ pub fn limits(pid: i32) -> Result<Vec<(u64, u64)>> {
 }
 
 fn limits_by_call(pid: i32) -> Result<Vec<(u64, u64)>> {
-    (0..LIMITS as u32)
-        .map(|which| {
-            // SAFETY: all zero is a valid limit.
-            let mut limit: libc::rlimit64 = unsafe { std::mem::zeroed() };
-            // SAFETY: the kernel writes one limit.
-            crate::error::check(unsafe { libc::prlimit64(pid, which, std::ptr::null(), &mut limit) }, || {
-                format!("reading limit {which} of {pid}")
-            })?;
-            Ok((limit.rlim_cur, limit.rlim_max))
-        })
-        .collect()
+    let both = |limit: libc::rlimit64| (limit.rlim_cur, limit.rlim_max);
+    (0..LIMITS as u32).map(|which| limits::get(pid, which).map(both)).collect()
 }
 
 /// Is process `pid` on its way out? The first process of a namespace waits there for all others to

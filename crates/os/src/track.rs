@@ -5,7 +5,8 @@
 //! kernel, without anybody being asked. Areas that are not watched read as written.
 
 use crate::pages::{
-    PAGE_IS_FILE, PAGE_IS_PFNZERO, PAGE_IS_PRESENT, PAGE_IS_SWAPPED, PAGE_IS_WPALLOWED, PAGE_IS_WRITTEN, pieces, scan,
+    PAGE_IS_FILE, PAGE_IS_PFNZERO, PAGE_IS_PRESENT, PAGE_IS_SWAPPED, PAGE_IS_WPALLOWED, PAGE_IS_WRITTEN, Query, pieces,
+    scan,
 };
 use crate::{Error, Result};
 use std::fs::File;
@@ -65,16 +66,21 @@ impl Tracker {
         crate::error::check(done, || format!("watching the writes of {} at {start:#x}", self.pid)).map(drop)
     }
 
-    /// Own pages between these addresses that were written since this was asked last; they are
-    /// protected again. `anonymous`: areas, ascending, in which no page is a file's.
+    /// Lists own pages between these addresses that were written since the last call, and protects
+    /// them again. `anonymous`: areas, ascending, without pages of files.
     pub fn take_written(&self, start: u64, end: u64, anonymous: &[(u64, u64)]) -> Result<Vec<(u64, u64)>> {
         let mut written = Vec::new();
-        for (piece, told) in pieces((start, end), anonymous) {
-            // An area that is not watched would keep the protection's mark when it is written: it
-            // must not get one.
-            let must = PAGE_IS_WRITTEN | PAGE_IS_WPALLOWED;
-            let asked = (must, PAGE_IS_PRESENT | PAGE_IS_SWAPPED, PM_SCAN_WP_MATCHING, told);
-            scan(&self.pagemap, self.pid, piece, asked, |range, categories| {
+        for piece in pieces(start, end, anonymous) {
+            let query = Query {
+                // A page of an area that is not watched must not get the mark of the protection: a
+                // write would not remove it.
+                all_of: PAGE_IS_WRITTEN | PAGE_IS_WPALLOWED,
+                any_of: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
+                flags: PM_SCAN_WP_MATCHING,
+                report: piece.report,
+                ..Query::of(piece.start, piece.end)
+            };
+            scan(&self.pagemap, self.pid, query, |range, categories| {
                 if categories & (PAGE_IS_FILE | PAGE_IS_PFNZERO) == 0 {
                     crate::pages::append(&mut written, range.0, range.1);
                 }
@@ -83,15 +89,16 @@ impl Tracker {
         Ok(written)
     }
 
-    /// What there is between these addresses, of a process that stands still. It may have another
-    /// memory by now, if it has executed a program: of that nothing is watched. `anonymous`: areas,
-    /// ascending, in which no page is a file's.
+    /// Lists own pages of a stopped process between these addresses. If the process has executed a
+    /// program, it has another memory, which is not watched. `anonymous`: areas, ascending, without
+    /// pages of files.
     pub fn look(&self, start: u64, end: u64, anonymous: &[(u64, u64)]) -> Result<Found> {
         let mut found = Found::default();
         let pagemap = open_pagemap(self.pid)?;
-        for (piece, told) in pieces((start, end), anonymous) {
-            let asked = (0, PAGE_IS_PRESENT | PAGE_IS_SWAPPED, 0, told);
-            scan(&pagemap, self.pid, piece, asked, |range, categories| {
+        for piece in pieces(start, end, anonymous) {
+            let any_of = PAGE_IS_PRESENT | PAGE_IS_SWAPPED;
+            let query = Query { any_of, report: piece.report, ..Query::of(piece.start, piece.end) };
+            scan(&pagemap, self.pid, query, |range, categories| {
                 if categories & (PAGE_IS_FILE | PAGE_IS_PFNZERO) == 0 {
                     crate::pages::append(&mut found.own, range.0, range.1);
                     if categories & PAGE_IS_WRITTEN != 0 || categories & PAGE_IS_WPALLOWED == 0 {

@@ -6,7 +6,8 @@ use crate::{Class, Row, TABLE, When};
 
 const HEAD: &str = "# System calls of a guest
 
-Written from the table in `crates/systable` (`TERN_REWRITE=1 cargo test -p systable --test page`); do not edit.
+Do not edit this page: it is written from the table in `crates/systable`, by
+`TERN_REWRITE=1 cargo test -p systable --test page`.
 
 | where | meaning |
 | --- | --- |

@@ -3,7 +3,7 @@
 use checkpoint::BodyError;
 use os::in_flight;
 use os::opened::{self, FileId, Holders};
-use os::process::{self, FdInfo};
+use os::process::{self, FdInfo, ProcessFd};
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -38,7 +38,7 @@ impl Open {
         let mut on_the_way = OnTheWay::of(pid);
         let found = opened::holders(pid, &looked_for, processes, &on_the_way.waiting);
         for (file, holders) in &found {
-            holders.iter().for_each(|(process, fd)| on_the_way.seen(*process, *fd, *file));
+            holders.iter().for_each(|holder| on_the_way.seen(holder.pid, holder.fd, *file));
         }
         let open = Open { looked_for, found, in_common: Mutex::default() };
         open.and(on_the_way)
@@ -57,7 +57,12 @@ impl Open {
                 continue;
             }
             self.found.entry(file).or_default();
-            let is_it = |fd: &i32| process::one_file((on_the_way.pid, *fd), (me, carried.as_raw_fd()));
+            let is_it = |fd: &i32| {
+                process::one_file(
+                    ProcessFd { pid: on_the_way.pid, fd: *fd },
+                    ProcessFd { pid: me, fd: carried.as_raw_fd() },
+                )
+            };
             let in_common = self.in_common.get_mut().unwrap_or_else(PoisonError::into_inner);
             in_common.extend(own(file).filter(is_it).map(|fd| ((fd, file), true)));
         }
@@ -148,7 +153,7 @@ impl Others {
         self.with_its_file(fd, |file, open| {
             let mut in_common = open.in_common.lock().unwrap_or_else(PoisonError::into_inner);
             let candidates = || open.found.get(&file).into_iter().flatten();
-            let is_one = || candidates().any(|other| process::one_file((self.pid, fd), *other));
+            let is_one = || candidates().any(|other| process::one_file(ProcessFd { pid: self.pid, fd }, *other));
             *in_common.entry((fd, file)).or_insert_with(is_one)
         })
     }

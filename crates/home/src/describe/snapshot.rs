@@ -478,7 +478,8 @@ fn descriptors(
                 Kind::File(file) | Kind::Place(file) => Ok(Opened::File { file: files.own(file), offset: info.offset }),
                 Kind::Object => {
                     let name = process::link(pid, &format!("fd/{fd}"))?;
-                    let made = gathered.describe(pid, &pidfd, (fd, &info, &name))?;
+                    let open = checkpoint::OpenDescriptor { fd, info: &info, link: &name };
+                    let made = gathered.describe(pid, &pidfd, open)?;
                     Ok(made.map_or(Opened::Home(fd), Opened::Made))
                 }
             }

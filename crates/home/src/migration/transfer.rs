@@ -37,7 +37,8 @@ impl MigrationSession {
                 .chunks(page_frames::LATER_RUNS)
                 .try_for_each(|part| self.frame(Kind::Dense, &[&page_frames::pages_head(self.pid, part)]))?;
         }
-        let sent = checkpoint::each_batch(runs, memory, areas, fresh, unreadable, batch_bytes, send);
+        let pages = checkpoint::PagesToSend { runs, memory, areas, fresh, unreadable };
+        let sent = checkpoint::each_batch(pages, batch_bytes, send);
         sent.or_else(|e| self.check_wanted().and(Err(e.into())))
     }
 

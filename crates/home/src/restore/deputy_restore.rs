@@ -8,12 +8,12 @@ use crate::restore::error::RestoreError;
 use crate::restore::locks::Locks;
 use crate::restore::{kept_files, reopen, signals};
 use crate::room::state::Room;
-use checkpoint::{BodyError, Collected, Dense, Given, Inside};
+use checkpoint::{BodyError, Collected, Dense, Existing, Given, Inside, Placement};
 use image::Image;
 use migration_plan::{Range, Ranges};
 use os::areas::Area;
 use os::pidfd::PidFd;
-use os::process::{DescriptorLimits, MoreDescriptors};
+use os::process::{Limit, MoreDescriptors};
 use os::ptrace::Stopped;
 use os::userfault::Userfault;
 use std::collections::BTreeMap;
@@ -57,7 +57,7 @@ pub struct DeputyRestore {
     /// Its files are open beside the deputy's, until all are at their numbers.
     pub(super) more: Option<MoreDescriptors>,
     /// Its limit of descriptors, soft and hard, if it has raised that itself.
-    pub(super) before: Option<DescriptorLimits>,
+    pub(super) before: Option<Limit>,
 }
 
 /// An area of the deputy's.
@@ -146,10 +146,15 @@ impl DeputyRestore {
         self.make_place()?;
         let DeputyRestore { image, deputy, own, given, ahead, .. } = self;
         let inside = deputy.first().ok_or(BodyError::Gone)?;
-        checkpoint::map_memory(pid, inside, image, given, (&ranges(own), ahead))?;
+        checkpoint::map_memory(pid, inside, image, given, Existing { kept: &ranges(own), prelaid: ahead })?;
         let taken = os::areas::read(pid)?.into_iter().map(|a| (a.start, a.end));
         let taken = taken.chain(image.areas.iter().map(|a| (a.start, a.end))).collect();
-        given.windows = checkpoint::make_memories(inside, image, given, taken, LOWEST_FD, &theirs)?;
+        given.windows = checkpoint::make_memories(
+            inside,
+            image,
+            given,
+            Placement { taken, lowest_fd: LOWEST_FD, theirs: &theirs },
+        )?;
         Ok(())
     }
 

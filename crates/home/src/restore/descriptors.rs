@@ -6,7 +6,7 @@ use crate::restore::kept_files::is_same;
 use crate::room::state::Room;
 use checkpoint::BodyError;
 use image::Opened;
-use os::process::{DescriptorLimits, MoreDescriptors};
+use os::process::{Limit, MoreDescriptors};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl DeputyRestore {
@@ -23,13 +23,13 @@ impl DeputyRestore {
         if self.more.is_none() && soft < hard {
             // Of another user's process only some superusers may set it; itself it may, as far as
             // the hard limit goes.
-            self.limit_descriptors(DescriptorLimits { soft: hard, hard })?;
-            self.before = Some(DescriptorLimits { soft, hard });
+            self.limit_descriptors(Limit { soft: hard, hard })?;
+            self.before = Some(Limit { soft, hard });
         }
         Ok(())
     }
 
-    fn limit_descriptors(&mut self, limits: DescriptorLimits) -> Result<(), BodyError> {
+    fn limit_descriptors(&mut self, limits: Limit) -> Result<(), BodyError> {
         let inside = self.first()?;
         let mut batch = inside.batch();
         let limit = batch.put(&[limits.soft.to_le_bytes(), limits.hard.to_le_bytes()].concat());

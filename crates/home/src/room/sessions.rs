@@ -4,7 +4,7 @@ use crate::room::event::{RoomEvent, ends};
 use crate::room::orders::HomeCall;
 use crate::room::progress::MoveProgress;
 use control_protocol::moves::Leg;
-use migration_plan::{Costs, Experience, Parts};
+use migration_plan::{Costs, Experience, Measured, Parts, Route};
 use os::signals::Waiting;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -77,14 +77,15 @@ impl Sessions {
 
     /// What the next one to there, in this way, is expected to take, of a process of such parts.
     pub fn costs(&self, to: &str, how: &str, parts: Parts) -> Costs {
-        self.experience.lock().unwrap_or_else(PoisonError::into_inner).costs(to, how, parts)
+        self.experience.lock().unwrap_or_else(PoisonError::into_inner).costs(Route { to, how }, parts)
     }
 
     /// Learns from a move that has ended what the next ones will take.
     pub fn learn(&self, leg: &Leg) {
-        let frozen = (leg.frozen_bytes, leg.freeze_us);
+        let route = Route { to: &leg.to, how: &leg.how };
+        let measured = Measured { parts: leg.parts, frozen_bytes: leg.frozen_bytes, freeze_us: leg.freeze_us };
         let mut experience = self.experience.lock().unwrap_or_else(PoisonError::into_inner);
-        experience.moved(&leg.to, &leg.how, leg.parts, frozen);
+        experience.moved(route, measured);
     }
 
     /// Whether any move has not ended.

@@ -133,35 +133,38 @@ fn op(code: u8, to: u8, from: u8, offset: i32, number: i32) -> u64 {
         | u64::from(number as u32) << 32
 }
 
-/// Writes a [`Held`] for each open file. In the frame: that at -32, and at -40 and -48 what is read
-/// on the way.
+/// Reads bytes of the kernel from the address in register 3 to this place in the frame.
+fn read_kernel(to: i32, bytes: i32) -> [u64; 4] {
+    [
+        op(MOVE, 1, FRAME, 0, 0),
+        op(ADD_NUMBER, 1, 0, 0, to),
+        op(MOVE_NUMBER, 2, 0, 0, bytes),
+        op(CALL, 0, 0, 0, PROBE_READ_KERNEL),
+    ]
+}
+
+/// Reads the address of the `struct pid` of the process of the task in register 1 to this place in
+/// the frame.
+fn read_pid(kernel: &Layout, to: i32) -> Vec<u64> {
+    let mut all = vec![op(LOAD_64, 3, 1, kernel.group_leader, 0), op(ADD_NUMBER, 3, 0, 0, kernel.thread_pid)];
+    all.extend(read_kernel(to, 8));
+    all
+}
+
+/// Builds the program that writes a [`Held`] for each open file. The frame holds the [`Held`] at
+/// -32, and intermediate values at -40 and -48.
 fn program(kernel: &Layout) -> Vec<u64> {
     const CALLER: u8 = 6;
     const FILE: u8 = 7;
     const TASK: u8 = 8;
     const LEVEL: u8 = 9;
-    // Of the struct `bpf_iter__task_file` that the program is given, and of `bpf_iter_meta`.
+    // Offsets in `struct bpf_iter__task_file`, the program's argument, and in `bpf_iter_meta`.
     let (meta, task, fd, file, seq) = (0, 8, 16, 24, 0);
-    // Reads bytes of the kernel's from the address in register 3 to this place in the frame.
-    let read = |to: i32, bytes: i32| {
-        [
-            op(MOVE, 1, FRAME, 0, 0),
-            op(ADD_NUMBER, 1, 0, 0, to),
-            op(MOVE_NUMBER, 2, 0, 0, bytes),
-            op(CALL, 0, 0, 0, PROBE_READ_KERNEL),
-        ]
-    };
-    // Reads the address of the `struct pid` of the process of the task in register 1.
-    let pid_of = |to: i32| {
-        let mut all = vec![op(LOAD_64, 3, 1, kernel.group_leader, 0), op(ADD_NUMBER, 3, 0, 0, kernel.thread_pid)];
-        all.extend(read(to, 8));
-        all
-    };
     let mut all = vec![
         op(MOVE, CALLER, 1, 0, 0),
         op(LOAD_64, FILE, CALLER, file, 0),
         op(LOAD_64, TASK, CALLER, task, 0),
-        // Patched below: what is told at the end names no file.
+        // Both are patched below. The last call of the program has no file and no task.
         op(JUMP_IF_EQUAL, FILE, 0, 0, 0),
         op(JUMP_IF_EQUAL, TASK, 0, 0, 0),
         op(LOAD_64, 1, FILE, kernel.f_inode, 0),
@@ -171,18 +174,18 @@ fn program(kernel: &Layout) -> Vec<u64> {
         op(STORE_64, FRAME, FILE, -16, 0),
         op(LOAD_32, 1, CALLER, fd, 0),
         op(STORE_32, FRAME, 1, -4, 0),
-        // In how deep a namespace the asking process is.
+        // The level of the namespace of the process that reads.
         op(CALL, 0, 0, 0, GET_CURRENT_TASK_BTF),
         op(MOVE, 1, 0, 0, 0),
     ];
-    all.extend(pid_of(-40));
+    all.extend(read_pid(kernel, -40));
     all.extend([op(LOAD_64, 3, FRAME, -40, 0), op(ADD_NUMBER, 3, 0, 0, kernel.level)]);
     all.extend([op(MOVE_NUMBER, 1, 0, 0, 0), op(STORE_64, FRAME, 1, -48, 0)]);
-    all.extend(read(-48, 4));
+    all.extend(read_kernel(-48, 4));
     all.push(op(LOAD_32, LEVEL, FRAME, -48, 0));
-    // The number of the file's process in that namespace.
+    // The PID of the file's process in that namespace.
     all.push(op(MOVE, 1, TASK, 0, 0));
-    all.extend(pid_of(-40));
+    all.extend(read_pid(kernel, -40));
     all.extend([
         op(LOAD_64, 3, FRAME, -40, 0),
         op(MULTIPLY_NUMBER, LEVEL, 0, 0, kernel.upid_bytes),
@@ -191,7 +194,7 @@ fn program(kernel: &Layout) -> Vec<u64> {
         op(MOVE_NUMBER, 1, 0, 0, 0),
         op(STORE_32, FRAME, 1, -8, 0),
     ]);
-    all.extend(read(-8, 4));
+    all.extend(read_kernel(-8, 4));
     all.extend([
         op(LOAD_64, 1, CALLER, meta, 0),
         op(LOAD_64, 1, 1, seq, 0),

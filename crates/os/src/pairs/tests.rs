@@ -18,7 +18,7 @@ fn send(socket: &OwnedFd, bytes: &[u8]) {
 
 fn seen(socket: &OwnedFd, shut: u8) -> Waiting {
     let socket = socket.as_fd();
-    waiting(socket, (kind(socket).unwrap(), shut), 1 << 20).unwrap()
+    waiting(socket, kind(socket).unwrap(), shut, 1 << 20).unwrap()
 }
 
 const KINDS: [i32; 3] = [libc::SOCK_STREAM, libc::SOCK_DGRAM, libc::SOCK_SEQPACKET];
@@ -75,7 +75,7 @@ fn what_cannot_be_told_is_named() {
         assert!(matches!(seen(&b, 0), Waiting::Odd(why) if why.contains("SO_PASSCRED")));
         let [a, b] = pair(kind);
         send(&a, b"x");
-        assert!(matches!(waiting(b.as_fd(), (kind, 0), 0), Ok(Waiting::Odd(why)) if why.contains("too much")));
+        assert!(matches!(waiting(b.as_fd(), kind, 0, 0), Ok(Waiting::Odd(why)) if why.contains("too much")));
         crate::socket::send(a.as_fd(), &[std::io::IoSlice::new(b"y")], &[a.as_fd()], 0).unwrap();
         assert!(matches!(seen(&b, 0), Waiting::Odd(why) if why.contains("descriptors")));
         if kind != libc::SOCK_STREAM {

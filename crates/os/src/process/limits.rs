@@ -1,4 +1,4 @@
-//! Limits of another process as its file in /proc shows them.
+//! Resource limits of another process (prlimit(2), proc_pid_limits(5)).
 
 use super::{LIMITS, odd, slurp};
 use crate::error::Result;
@@ -12,19 +12,25 @@ pub struct Limit {
     pub hard: u64,
 }
 
-/// Sets limit `which` (`RLIMIT_`) of process `pid`, as far as its hard limit goes.
+/// Sets limit `which` (`RLIMIT_`) of process `pid`, as far as its hard limit allows.
 pub fn limit(pid: i32, which: u32, to: Limit) -> Result<()> {
-    let doing = || format!("setting limit {which} of {pid}");
+    let hard = to.hard.min(get(pid, which)?.rlim_max);
+    set(pid, which, libc::rlimit64 { rlim_cur: to.soft.min(hard), rlim_max: hard })
+}
+
+pub(super) fn get(pid: i32, which: u32) -> Result<libc::rlimit64> {
     // SAFETY: all zero is a valid limit.
-    let mut now: libc::rlimit64 = unsafe { std::mem::zeroed() };
+    let mut limit: libc::rlimit64 = unsafe { std::mem::zeroed() };
     // SAFETY: the kernel writes one limit.
-    let done = unsafe { libc::prlimit64(pid, which, std::ptr::null(), &mut now) };
-    crate::error::check(done, doing)?;
-    let hard = to.hard.min(now.rlim_max);
-    let limit = libc::rlimit64 { rlim_cur: to.soft.min(hard), rlim_max: hard };
+    let done = unsafe { libc::prlimit64(pid, which, std::ptr::null(), &mut limit) };
+    crate::error::check(done, || format!("reading limit {which} of {pid}"))?;
+    Ok(limit)
+}
+
+pub(super) fn set(pid: i32, which: u32, limit: libc::rlimit64) -> Result<()> {
     // SAFETY: the kernel reads one limit.
     let done = unsafe { libc::prlimit64(pid, which, &limit, std::ptr::null_mut()) };
-    crate::error::check(done, doing).map(drop)
+    crate::error::check(done, || format!("setting limit {which} of {pid}")).map(drop)
 }
 
 /// Reads /proc/PID/limits: soft and hard limits. The file has a header, then a line for each limit,

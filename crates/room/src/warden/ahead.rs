@@ -164,9 +164,8 @@ impl<'a> Pages<'a> {
         }
         let this = std::cell::RefCell::new(self);
         let batch_bytes = || this.borrow().bulk.batch_bytes();
-        checkpoint::each_batch(runs, memory, areas, fresh, unreadable, batch_bytes, |runs, bytes| {
-            this.borrow_mut().send_batch(runs, bytes)
-        })
+        let pages = checkpoint::PagesToSend { runs, memory, areas, fresh, unreadable };
+        checkpoint::each_batch(pages, batch_bytes, |runs, bytes| this.borrow_mut().send_batch(runs, bytes))
     }
 
     /// The same, of pages whose bytes are known. Home is not told: how many bytes went, and how

@@ -14,7 +14,7 @@ use homefs::removed::is_made_up;
 use image::{Descriptor, File, Image, Opened};
 use os::areas::{Area, Shown};
 use os::pidfd::PidFd;
-use os::process::{self, FdInfo};
+use os::process::{self, FdInfo, ProcessFd};
 use os::ptrace::HostTid;
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -258,7 +258,8 @@ fn descriptors(
                     let is_memory = is_removed || checkpoint::is_memory(&name);
                     others.get_or_insert_with(|| Others::of(room, pid)).have_not(host, one, (is_memory, family))?;
                 }
-                match objects.describe(host.0, &pidfd, one)? {
+                let descriptor = checkpoint::OpenDescriptor { fd, info: &info, link: &name };
+                match objects.describe(host.0, &pidfd, descriptor)? {
                     Some(object) => Ok(Opened::Made(object)),
                     // To open it anew waits for the other end, and loses what is in it if there is
                     // none.
@@ -273,7 +274,7 @@ fn descriptors(
                             format!("descriptor {fd} is a socket that was made there, which becomes home's first");
                         Err(BodyError::Fleeting(why))
                     }
-                    None if is_removed => Ok(Opened::Made(objects.describe_removed(host.0, one)?)),
+                    None if is_removed => Ok(Opened::Made(objects.describe_removed(host.0, descriptor)?)),
                     None => home_file(host, one, home, files),
                 }
             })?,
@@ -362,7 +363,7 @@ impl Others {
         let is_any = name.to_string_lossy().starts_with("pipe:") || is_memory;
         let mut candidates = self.0.get(&(info.mount_id, info.inode)).into_iter().flatten();
         let found = candidates.find(|(other, theirs, number)| {
-            let is_one = || process::one_file((host.0, fd), (theirs.0, *number));
+            let is_one = || process::one_file(ProcessFd { pid: host.0, fd }, ProcessFd { pid: theirs.0, fd: *number });
             if is_memory && family.contains(other) { !is_one() } else { is_any || is_one() }
         });
         let Some((other, ..)) = found else {

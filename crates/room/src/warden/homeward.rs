@@ -6,7 +6,7 @@ use super::ahead::{Watch, await_uffd};
 use super::describe_guest;
 use super::shared::Shared;
 use super::tracer::sending::{pages_within, send_dense, send_image};
-use checkpoint::{Ahead, BodyError, Copied, Files, Gathered, preliminary};
+use checkpoint::{Ahead, BodyError, Copied, Files, Gathered, PagesToSend, preliminary};
 use image::{Area, Image};
 use link::Bulk;
 use migration_plan::{COPIED_BYTES_MAX, Costs, Rounds};
@@ -80,11 +80,17 @@ fn send(
     let memory = Memory::of(host.0)?;
     ahead.send(rounds, |round| {
         let before = sent.get();
-        let unreadable = Some(&mut round.unreadable);
         if round.fresh {
             send_dense(room, pid, host, round.runs, round.areas)?;
         }
-        checkpoint::each_batch(round.runs, &memory, round.areas, round.fresh, unreadable, batch_bytes, send_pages)?;
+        let pages = PagesToSend {
+            runs: round.runs,
+            memory: &memory,
+            areas: round.areas,
+            fresh: round.fresh,
+            unreadable: Some(&mut round.unreadable),
+        };
+        checkpoint::each_batch(pages, batch_bytes, send_pages)?;
         in_place(room, pid)?;
         os::fault::at("round homeward there")?;
         Ok::<_, BodyError>(sent.get() - before)

@@ -18,7 +18,7 @@ use crate::warden::sharers::common_files::Key;
 use crate::warden::sharers::common_files::Sought;
 use checkpoint::BodyError;
 use os::pidfd::PidFd;
-use os::process::{self, FdInfo};
+use os::process::{self, FdInfo, ProcessFd};
 use os::ptrace::HostTid;
 use room_protocol::message::CommonPipe;
 use std::collections::HashMap;
@@ -99,7 +99,7 @@ pub fn find(room: &Shared, pid: i32, sought: &Sought) -> Result<Commons, BodyErr
 }
 
 fn is_one(a: &DescriptorPlace, b: &DescriptorPlace) -> bool {
-    a == b || process::one_file((a.host.0, a.fd), (b.host.0, b.fd))
+    a == b || process::one_file(ProcessFd { pid: a.host.0, fd: a.fd }, ProcessFd { pid: b.host.0, fd: b.fd })
 }
 
 /// How often the descriptors of a body that runs are listed that closes some meanwhile.

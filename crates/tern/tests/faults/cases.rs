@@ -71,31 +71,49 @@ impl Kind {
     }
 }
 
-/// Who reaches it.
+/// The daemon that reaches a phase, and so meets the fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    /// The steward; of the room that it leaves, if there are two.
+enum FaultPlace {
+    /// The steward; with two rooms, that of the room that the process leaves.
     Home,
-    /// The steward of the room that it comes to from another one.
+    /// With two rooms, the steward of the room that the process moves to.
     Beyond,
-    /// The room; the one that it leaves, if there are two.
+    /// The room; with two rooms, the one that the process leaves.
     Room,
-    /// The room that it comes to from another one.
+    /// With two rooms, the one that the process moves to.
     Third,
 }
 
-use Place::{Beyond, Home, Room, Third};
+/// Whether the node that meets the fault has the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whereabouts {
+    /// The process is lost with the node.
+    Here,
+    /// Home has the process still or again, or another room has it.
+    Elsewhere,
+}
+
+/// Whether the move can still fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// An error ends the move, and the process goes on where it was.
+    Undecided,
+    /// The move has succeeded or will; there is no error to inject.
+    Settled,
+}
+
+use FaultPlace::{Beyond, Home, Room, Third};
+use Outcome::{Settled, Undecided};
+use Whereabouts::{Elsewhere, Here};
 
 /// A point of the protocol, as the code names it.
 #[derive(Clone, Copy, Debug)]
 pub struct Phase {
     pub name: &'static str,
     ways: &'static [Way],
-    place: Place,
-    /// Who meets the fault does not have it: home still has it or has it again, or another room.
-    elsewhere: bool,
-    /// Nothing can fail any more.
-    past: bool,
+    place: FaultPlace,
+    whereabouts: Whereabouts,
+    outcome: Outcome,
 }
 
 /// One test of a fault.
@@ -106,14 +124,14 @@ pub struct Case {
     pub kind: Kind,
 }
 
-/// What may become of the program.
+/// The ends that the program may come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     Goes,
-    /// With the node that has it.
+    /// The program may die with the node that has it.
     MayDie,
-    /// Its steward is killed, which holds it in the middle of an injected call: the kernel lets it
-    /// go as it is, and it dies rather than goes on wrongly.
+    /// The program's steward is killed in the middle of an injected call. The kernel resumes the
+    /// program as it is, and the program dies instead of going on wrongly.
     MayTrap,
 }
 
@@ -132,111 +150,117 @@ const ON_POST: &[Way] = &[Way::OnPost];
 const FAMILY: &[Way] = &[Way::Family];
 const TOGETHER: &[Way] = &[Way::Together];
 
-const fn phase(name: &'static str, ways: &'static [Way], place: Place, elsewhere: bool, past: bool) -> Phase {
-    Phase { name, ways, place, elsewhere, past }
+const fn phase(
+    name: &'static str,
+    ways: &'static [Way],
+    place: FaultPlace,
+    whereabouts: Whereabouts,
+    outcome: Outcome,
+) -> Phase {
+    Phase { name, ways, place, whereabouts, outcome }
 }
 
 const PHASES: &[Phase] = &[
-    phase("prepare", OUT, Home, true, false),
-    phase("ahead", PRE, Home, true, false),
-    phase("round", PRE, Home, true, false),
-    phase("pages there", PRE, Room, true, false),
-    phase("ahead", AGAIN, Home, true, false),
-    phase("round", AGAIN, Home, true, false),
-    phase("pages there", AGAIN, Room, true, false),
-    phase("rebuild", AGAIN, Home, true, false),
-    phase("committed", AGAIN, Home, false, true),
-    phase("freeze", OUT, Home, true, false),
-    phase("observe", OUT, Home, true, false),
-    phase("image", OUT, Home, true, false),
-    phase("pages", OUT, Home, true, false),
-    phase("rebuild", OUT, Home, true, false),
-    phase("implant", OUT, Home, true, false),
-    phase("adopt", OUT, Home, true, false),
-    phase("commit", OUT, Home, true, false),
-    phase("committed", OUT, Home, false, true),
-    phase("deputy", OUT, Home, false, true),
-    phase("map there", OUT, Room, true, false),
-    phase("pages there", OUT, Room, true, false),
-    phase("rebuild there", OUT, Room, true, false),
-    phase("resume there", OUT, Room, false, true),
-    phase("recall", BACK, Home, false, false),
-    phase("stop deputy", BACK, Home, false, false),
-    phase("fill", BACK, Home, false, false),
-    phase("take descriptors", BACK, Home, false, false),
-    phase("arrived", BACK, Home, false, true),
-    phase("dismissed", BACK, Home, true, true),
-    phase("home", BACK, Home, true, true),
-    phase("recall there", BACK, Room, false, false),
-    phase("collect there", BACK, Room, false, false),
-    phase("send there", BACK, Room, false, false),
-    phase("leave there", BACK, Room, true, true),
-    phase("come ahead", HOME_AHEAD, Home, false, false),
-    phase("lay out ahead", HOME_AHEAD, Home, false, false),
-    phase("homeward there", HOME_AHEAD, Room, false, false),
-    phase("round homeward there", HOME_PRE, Room, false, false),
-    phase("advance", HOME_AHEAD, Home, false, false),
-    phase("advance there", HOME_AHEAD, Room, false, false),
-    phase("come ahead", HOME_AGAIN, Home, false, false),
-    phase("lay out ahead", HOME_AGAIN, Home, false, false),
-    phase("round homeward there", HOME_AGAIN, Room, false, false),
-    phase("fill", HOME_AGAIN, Home, false, false),
-    phase("send there", HOME_AGAIN, Room, false, false),
-    phase("recall", HOME_PRE, Home, false, false),
-    phase("fill", HOME_PRE, Home, false, false),
-    phase("send there", HOME_PRE, Room, false, false),
-    phase("dismissed", HOME_PRE, Home, true, true),
-    phase("outline", ON, Home, false, false),
-    phase("outline there", ON, Room, false, false),
-    phase("make empty", ON, Beyond, true, false),
-    phase("connect there", ON, Room, false, false),
-    phase("recall", ON, Home, false, false),
-    phase("recall there", ON, Room, false, false),
-    phase("collect there", ON, Room, false, false),
-    phase("send there", ON, Room, false, false),
-    phase("map there", ON, Third, true, false),
-    phase("pages there", ON, Third, true, false),
-    phase("rebuild there", ON, Third, true, false),
-    phase("stands", ON, Beyond, true, false),
-    phase("switch", ON, Home, false, false),
-    phase("take", ON, Beyond, true, false),
-    phase("resumed", ON, Beyond, false, true),
-    phase("taken", ON, Beyond, false, true),
-    phase("switched", ON, Home, true, true),
-    phase("resume there", ON, Third, false, true),
-    phase("leave there", ON, Room, true, true),
-    phase("ahead there", ON_AHEAD, Room, false, false),
-    phase("round there", ON_PRE, Room, false, false),
-    phase("pages there", ON_PRE, Third, true, false),
-    phase("ahead there", ON_AGAIN, Room, false, false),
-    phase("round there", ON_AGAIN, Room, false, false),
-    phase("pages there", ON_AGAIN, Third, true, false),
-    phase("switch", ON_AGAIN, Home, false, false),
-    phase("recall there", ON_PRE, Room, false, false),
-    phase("send there", ON_PRE, Room, false, false),
-    phase("ahead there", ON_POST, Room, false, false),
-    phase("pages there", ON_POST, Third, true, false),
-    phase("send there", ON_POST, Room, false, false),
-    phase("rebuild there", ON_POST, Third, true, false),
-    phase("switch", ON_POST, Home, false, false),
-    phase("resume there", ON_POST, Third, false, true),
-    phase("lend there", ON_POST, Room, false, true),
-    phase("leave there", ON_POST, Room, true, true),
-    phase("ask there", FAMILY, Room, false, false),
-    phase("share", FAMILY, Home, false, false),
-    phase("share there", FAMILY, Room, false, false),
-    phase("recall", TOGETHER, Home, false, false),
-    phase("fill", TOGETHER, Home, false, false),
-    phase("other", TOGETHER, Home, false, false),
-    phase("take descriptors", TOGETHER, Home, false, false),
-    phase("arrived", TOGETHER, Home, false, true),
-    phase("dismissed", TOGETHER, Home, true, true),
-    phase("first of several", TOGETHER, Home, true, true),
-    phase("home", TOGETHER, Home, true, true),
-    phase("collect there", TOGETHER, Room, false, false),
-    phase("send there", TOGETHER, Room, false, false),
-    phase("join there", TOGETHER, Room, false, false),
-    phase("leave there", TOGETHER, Room, true, true),
+    phase("prepare", OUT, Home, Elsewhere, Undecided),
+    phase("ahead", PRE, Home, Elsewhere, Undecided),
+    phase("round", PRE, Home, Elsewhere, Undecided),
+    phase("pages there", PRE, Room, Elsewhere, Undecided),
+    phase("ahead", AGAIN, Home, Elsewhere, Undecided),
+    phase("round", AGAIN, Home, Elsewhere, Undecided),
+    phase("pages there", AGAIN, Room, Elsewhere, Undecided),
+    phase("rebuild", AGAIN, Home, Elsewhere, Undecided),
+    phase("committed", AGAIN, Home, Here, Settled),
+    phase("freeze", OUT, Home, Elsewhere, Undecided),
+    phase("observe", OUT, Home, Elsewhere, Undecided),
+    phase("image", OUT, Home, Elsewhere, Undecided),
+    phase("pages", OUT, Home, Elsewhere, Undecided),
+    phase("rebuild", OUT, Home, Elsewhere, Undecided),
+    phase("implant", OUT, Home, Elsewhere, Undecided),
+    phase("adopt", OUT, Home, Elsewhere, Undecided),
+    phase("commit", OUT, Home, Elsewhere, Undecided),
+    phase("committed", OUT, Home, Here, Settled),
+    phase("deputy", OUT, Home, Here, Settled),
+    phase("map there", OUT, Room, Elsewhere, Undecided),
+    phase("pages there", OUT, Room, Elsewhere, Undecided),
+    phase("rebuild there", OUT, Room, Elsewhere, Undecided),
+    phase("resume there", OUT, Room, Here, Settled),
+    phase("recall", BACK, Home, Here, Undecided),
+    phase("stop deputy", BACK, Home, Here, Undecided),
+    phase("fill", BACK, Home, Here, Undecided),
+    phase("take descriptors", BACK, Home, Here, Undecided),
+    phase("arrived", BACK, Home, Here, Settled),
+    phase("dismissed", BACK, Home, Elsewhere, Settled),
+    phase("home", BACK, Home, Elsewhere, Settled),
+    phase("recall there", BACK, Room, Here, Undecided),
+    phase("collect there", BACK, Room, Here, Undecided),
+    phase("send there", BACK, Room, Here, Undecided),
+    phase("leave there", BACK, Room, Elsewhere, Settled),
+    phase("come ahead", HOME_AHEAD, Home, Here, Undecided),
+    phase("lay out ahead", HOME_AHEAD, Home, Here, Undecided),
+    phase("homeward there", HOME_AHEAD, Room, Here, Undecided),
+    phase("round homeward there", HOME_PRE, Room, Here, Undecided),
+    phase("advance", HOME_AHEAD, Home, Here, Undecided),
+    phase("advance there", HOME_AHEAD, Room, Here, Undecided),
+    phase("come ahead", HOME_AGAIN, Home, Here, Undecided),
+    phase("lay out ahead", HOME_AGAIN, Home, Here, Undecided),
+    phase("round homeward there", HOME_AGAIN, Room, Here, Undecided),
+    phase("fill", HOME_AGAIN, Home, Here, Undecided),
+    phase("send there", HOME_AGAIN, Room, Here, Undecided),
+    phase("recall", HOME_PRE, Home, Here, Undecided),
+    phase("fill", HOME_PRE, Home, Here, Undecided),
+    phase("send there", HOME_PRE, Room, Here, Undecided),
+    phase("dismissed", HOME_PRE, Home, Elsewhere, Settled),
+    phase("outline", ON, Home, Here, Undecided),
+    phase("outline there", ON, Room, Here, Undecided),
+    phase("make empty", ON, Beyond, Elsewhere, Undecided),
+    phase("connect there", ON, Room, Here, Undecided),
+    phase("recall", ON, Home, Here, Undecided),
+    phase("recall there", ON, Room, Here, Undecided),
+    phase("collect there", ON, Room, Here, Undecided),
+    phase("send there", ON, Room, Here, Undecided),
+    phase("map there", ON, Third, Elsewhere, Undecided),
+    phase("pages there", ON, Third, Elsewhere, Undecided),
+    phase("rebuild there", ON, Third, Elsewhere, Undecided),
+    phase("stands", ON, Beyond, Elsewhere, Undecided),
+    phase("switch", ON, Home, Here, Undecided),
+    phase("take", ON, Beyond, Elsewhere, Undecided),
+    phase("resumed", ON, Beyond, Here, Settled),
+    phase("taken", ON, Beyond, Here, Settled),
+    phase("switched", ON, Home, Elsewhere, Settled),
+    phase("resume there", ON, Third, Here, Settled),
+    phase("leave there", ON, Room, Elsewhere, Settled),
+    phase("ahead there", ON_AHEAD, Room, Here, Undecided),
+    phase("round there", ON_PRE, Room, Here, Undecided),
+    phase("pages there", ON_PRE, Third, Elsewhere, Undecided),
+    phase("ahead there", ON_AGAIN, Room, Here, Undecided),
+    phase("round there", ON_AGAIN, Room, Here, Undecided),
+    phase("pages there", ON_AGAIN, Third, Elsewhere, Undecided),
+    phase("switch", ON_AGAIN, Home, Here, Undecided),
+    phase("recall there", ON_PRE, Room, Here, Undecided),
+    phase("send there", ON_PRE, Room, Here, Undecided),
+    phase("ahead there", ON_POST, Room, Here, Undecided),
+    phase("pages there", ON_POST, Third, Elsewhere, Undecided),
+    phase("send there", ON_POST, Room, Here, Undecided),
+    phase("rebuild there", ON_POST, Third, Elsewhere, Undecided),
+    phase("switch", ON_POST, Home, Here, Undecided),
+    phase("resume there", ON_POST, Third, Here, Settled),
+    phase("lend there", ON_POST, Room, Here, Settled),
+    phase("leave there", ON_POST, Room, Elsewhere, Settled),
+    phase("ask there", FAMILY, Room, Here, Undecided),
+    phase("share", FAMILY, Home, Here, Undecided),
+    phase("share there", FAMILY, Room, Here, Undecided),
+    phase("recall", TOGETHER, Home, Here, Undecided),
+    phase("fill", TOGETHER, Home, Here, Undecided),
+    phase("other", TOGETHER, Home, Here, Undecided),
+    phase("take descriptors", TOGETHER, Home, Here, Undecided),
+    phase("arrived", TOGETHER, Home, Here, Settled),
+    phase("dismissed", TOGETHER, Home, Elsewhere, Settled),
+    phase("first of several", TOGETHER, Home, Elsewhere, Settled),
+    phase("home", TOGETHER, Home, Elsewhere, Settled),
+    phase("collect there", TOGETHER, Room, Here, Undecided),
+    phase("send there", TOGETHER, Room, Here, Undecided),
+    phase("join there", TOGETHER, Room, Here, Undecided),
+    phase("leave there", TOGETHER, Room, Elsewhere, Settled),
 ];
 
 pub fn all() -> Vec<Case> {
@@ -244,7 +268,7 @@ pub fn all() -> Vec<Case> {
     for phase in PHASES {
         for way in phase.ways {
             for kind in [Kind::Error, Kind::Hang, Kind::Disconnect, Kind::Kill] {
-                if !(phase.past && kind == Kind::Error) {
+                if !(phase.outcome == Settled && kind == Kind::Error) {
                     all.push(Case { way: *way, phase: *phase, kind });
                 }
             }
@@ -277,6 +301,6 @@ impl Case {
             return End::MayTrap;
         }
         let lost = matches!(self.kind, Kind::Disconnect | Kind::Kill);
-        if lost && !self.phase.elsewhere { End::MayDie } else { End::Goes }
+        if lost && self.phase.whereabouts == Here { End::MayDie } else { End::Goes }
     }
 }

@@ -137,7 +137,7 @@ fn windows_change_their_size() {
         session.shows(">>");
         session.keys("trap 'echo told $(stty size)' WINCH; echo $(stty size)\n");
         session.shows("\n24 80\r\n>>");
-        session.resize((33, 77));
+        session.resize(33, 77);
         session.keys("\n");
         session.shows("told 33 77");
         session.keys("exit 0\n");

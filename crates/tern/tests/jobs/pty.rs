@@ -76,7 +76,7 @@ impl Session {
     }
 
     /// Changes the size of the window.
-    pub fn resize(&self, (lines, columns): (u16, u16)) {
+    pub fn resize(&self, lines: u16, columns: u16) {
         let size = libc::winsize { ws_row: lines, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         // SAFETY: the size lives through the call.
         assert_eq!(unsafe { libc::ioctl(self.keyboard.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) }, 0);

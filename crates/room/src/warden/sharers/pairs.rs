@@ -82,7 +82,7 @@ fn describe(room: &Shared, end: &End, (kind, is_alone): (i32, bool), bytes_max: 
     }
     let inode = end.places.first().map_or(0, |(_, info)| info.inode);
     let mut with_empty = room.pairs.with_empty.lock().unwrap_or_else(PoisonError::into_inner);
-    let content = match pairs::waiting(socket, (kind, shut), bytes_max)? {
+    let content = match pairs::waiting(socket, kind, shut, bytes_max)? {
         Waiting::Known(content) if content.is_empty() => {
             // What was seen there may have been received; or it is all there is.
             match with_empty.contains(&inode) && os::fds::ready(socket) & libc::POLLIN as u16 != 0 {

@@ -16,7 +16,6 @@ use checkpoint::{Batch, BodyError, Given, Inside, Window};
 use image::{Area, Image, Object, Opened, Thread};
 use os::awake::Awake;
 use os::inject::{Memory, REGION_BYTES};
-use os::process::DescriptorLimits;
 use os::processor::Together;
 use os::ptrace::{Stopped, TraceError};
 use os::userfault::Userfault;
@@ -173,7 +172,7 @@ impl Tracer {
             }
         })?;
         let (soft, hard) = arrival.descriptors_max;
-        os::process::limit_descriptors(host.0, DescriptorLimits { soft, hard })?;
+        os::process::limit(host.0, libc::RLIMIT_NOFILE, os::process::Limit { soft, hard })?;
         done.insert(0, stopped);
         Ok(done)
     }
@@ -312,12 +311,13 @@ fn lay_out(
 ) -> Result<(), BodyError> {
     let (host, home, strange) = (inside.tid(), image.process.vdso, room.strange.get());
     room.guests().get_mut(image.process.pid).into_iter().for_each(|guest| guest.without_vdso = home.is_none());
+    let existing = checkpoint::Existing { kept: &[], prelaid: ahead };
     if strange.is_none() && home.is_some() {
-        return checkpoint::map_memory(host.0, inside, image, given, (&[], ahead));
+        return checkpoint::map_memory(host.0, inside, image, given, existing);
     }
     let taken = image.areas.iter().map(|a| (a.start, a.end)).chain(home.map(|v| (v.start, v.end)));
     let free = checkpoint::free_place(taken.chain([(region, region + REGION_BYTES)]))?;
-    checkpoint::map_memory(host.0, inside, &foreign_vdso::laid_out(image, free), given, (&[], ahead))?;
+    checkpoint::map_memory(host.0, inside, &foreign_vdso::laid_out(image, free), given, existing)?;
     if let (Some(strange), Some(home)) = (strange, home) {
         strange.write(inside.memory(), home)?;
         room.guests().get_mut(image.process.pid).into_iter().for_each(|guest| guest.vdso = Some(home));
@@ -390,7 +390,7 @@ fn memories(inside: &mut Inside, image: &Image, given: &Given, from: i32) -> Res
     }
     let own = os::areas::read(inside.tid().0)?.into_iter().map(|a| (a.start, a.end));
     let taken = own.chain(image.areas.iter().map(|a| (a.start, a.end))).collect();
-    checkpoint::make_memories(inside, image, given, taken, from, &[])
+    checkpoint::make_memories(inside, image, given, checkpoint::Placement { taken, lowest_fd: from, theirs: &[] })
 }
 
 /// The size of what statx(2) writes.

@@ -113,7 +113,14 @@ pub(super) fn send(
             if ahead.is_none() {
                 send_dense(room, pid, host, &rest.runs, &image.areas)?;
             }
-            checkpoint::each_batch(&rest.runs, &memory, &image.areas, ahead.is_none(), None, batch_bytes, send_pages)?;
+            let pages = checkpoint::PagesToSend {
+                runs: &rest.runs,
+                memory: &memory,
+                areas: &image.areas,
+                fresh: ahead.is_none(),
+                unreadable: None,
+            };
+            checkpoint::each_batch(pages, batch_bytes, send_pages)?;
         }
     }
     checkpoint::each_content(host.0, image, elsewhere, batch_bytes, send_pages)?;
