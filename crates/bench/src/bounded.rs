@@ -6,7 +6,7 @@ use crate::soak::{KnownProgram, known_programs, start};
 use crate::stats::{percentile, sorted};
 use crate::{Error, On};
 use clap::Args as ClapArgs;
-use control_protocol::moves::Leg;
+use control_protocol::moves::HopReport;
 use gossip::Draw;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -106,7 +106,7 @@ fn all(args: &Args, dir: &Path) -> Result<Report, Error> {
     Ok(report)
 }
 
-fn move_to(pid: i32, to: &str, max_freeze_ms: u64) -> Result<Result<Vec<Leg>, String>, Error> {
+fn move_to(pid: i32, to: &str, max_freeze_ms: u64) -> Result<Result<Vec<HopReport>, String>, Error> {
     let bound = format!("{max_freeze_ms}ms");
     let mut command = Command::new(tern()?);
     command.args(["move", &pid.to_string(), to, "--max-freeze", &bound, "--json"]).stdin(Stdio::null());
@@ -121,7 +121,7 @@ fn move_to(pid: i32, to: &str, max_freeze_ms: u64) -> Result<Result<Vec<Leg>, St
 }
 
 impl Report {
-    fn moved(&mut self, program: &'static str, leg: Leg) {
+    fn moved(&mut self, program: &'static str, leg: HopReport) {
         self.moves += 1;
         if leg.freeze_us <= self.max_freeze_ms * 1000 {
             self.kept += 1;
@@ -177,9 +177,9 @@ mod tests {
     fn misses_say_what_took_long() {
         let mut report = Report { max_freeze_ms: 50, ..Report::default() };
         let phase = |name: &str, us| Phase { name: name.into(), us };
-        report.moved("gcc", Leg { freeze_us: 50_000, ..Leg::default() });
+        report.moved("gcc", HopReport { freeze_us: 50_000, ..HopReport::default() });
         let phases = vec![phase("prepare", 90_000), phase("frozen stop", 5000), phase("frozen pages", 60_000)];
-        report.moved("gcc", Leg { freeze_us: 65_000, how: "stop".into(), phases, ..Leg::default() });
+        report.moved("gcc", HopReport { freeze_us: 65_000, how: "stop".into(), phases, ..HopReport::default() });
         assert_eq!((report.moves, report.kept), (2, 1));
         assert_eq!(report.misses[0].steps, [("pages".into(), 60.0), ("stop".into(), 5.0)]);
         assert!(report.text().starts_with("1 of 2 moves (50.0%) kept to 50 ms"));

@@ -6,7 +6,7 @@ use crate::heap::{self, Heap};
 use crate::victim::{MINIMAL, Shape, Victim, compile};
 use crate::{Error, On, stats::percentile, stats::sorted};
 use clap::Args as ClapArgs;
-use control_protocol::moves::Leg;
+use control_protocol::moves::HopReport;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::fs::File;
@@ -168,7 +168,7 @@ fn keep(path: &Path, rows: &[Row]) -> Result<(), Error> {
 }
 
 struct Sample {
-    leg: Leg,
+    leg: HopReport,
     gap_ms: f64,
 }
 
@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn an_interrupted_run_goes_on_where_it_was() {
         let path = std::env::temp_dir().join(format!("tern-bench-memory-{}", std::process::id()));
-        let sample = || Sample { leg: Leg { freeze_us: 1500, ..Leg::default() }, gap_ms: 2.0 };
+        let sample = || Sample { leg: HopReport { freeze_us: 1500, ..HopReport::default() }, gap_ms: 2.0 };
         let kind = Kind { link: "100m", content: "random bytes", mib: 16, written_mb_s: -1, way: "post" };
         let new = row(kind, "out", &[sample()]).into_iter().collect::<Vec<_>>();
         keep(&path, &new).unwrap();

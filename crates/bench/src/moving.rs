@@ -5,7 +5,7 @@ use crate::stats::{percentile, sorted};
 use crate::stream::{self, Streams};
 use crate::victim::{MINIMAL, Shape, Victim, compile};
 use crate::{Error, MoveArgs};
-use control_protocol::moves::Leg;
+use control_protocol::moves::HopReport;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -105,7 +105,7 @@ struct Bench<'a> {
 }
 
 struct Sample {
-    legs: Vec<Leg>,
+    legs: Vec<HopReport>,
     gap_us: f64,
 }
 
@@ -147,8 +147,9 @@ impl Bench<'_> {
 }
 
 fn row(name: &str, way: &'static str, samples: &[Sample]) -> MoveRow {
-    let sum =
-        |f: &dyn Fn(&Leg) -> u64| samples.iter().map(|s| s.legs.iter().map(f).sum::<u64>() as f64).collect::<Vec<_>>();
+    let sum = |f: &dyn Fn(&HopReport) -> u64| {
+        samples.iter().map(|s| s.legs.iter().map(f).sum::<u64>() as f64).collect::<Vec<_>>()
+    };
     let total_us = Spread::of(sum(&|l| l.total_us).into_iter());
     let page_bytes = percentile(&sorted(sum(&|l| l.page_bytes).into_iter()), 50);
     let mut phases: Vec<(String, Vec<f64>)> = Vec::new();

@@ -112,6 +112,6 @@ fn answer(words: &str) -> Result<(), Error> {
 fn send(victim: &Victim, to: &str, how: &str, more: &[&str]) -> Result<Done, Error> {
     let words: Vec<String> = ["--how", how].iter().chain(more).map(|word| (*word).to_owned()).collect();
     let legs = victim.relocate(to, &words)?;
-    let sum = |f: fn(&control_protocol::moves::Leg) -> u64| legs.iter().map(f).sum::<u64>();
+    let sum = |f: fn(&control_protocol::moves::HopReport) -> u64| legs.iter().map(f).sum::<u64>();
     Ok(Done { bytes: sum(|l| l.page_bytes), us: sum(|l| l.total_us) as f64, still_us: sum(|l| l.freeze_us) as f64 })
 }

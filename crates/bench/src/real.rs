@@ -7,7 +7,7 @@ use crate::stats::median_and_least;
 use crate::victim::{MINIMAL, Shape, Victim, compile};
 use crate::{Error, On};
 use clap::Args as ClapArgs;
-use control_protocol::moves::Leg;
+use control_protocol::moves::HopReport;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -113,7 +113,7 @@ fn all(args: &Args, dir: &Path) -> Result<Vec<ProgramRow>, Error> {
 }
 
 /// A forecast, and the move that followed.
-type ForecastMove = (Forecast, Leg);
+type ForecastMove = (Forecast, HopReport);
 
 /// Runs a program, and moves it `moves` times by this strategy.
 fn sights(args: &Args, known: &KnownProgram, dir: &Path, way: &str, moves: u32) -> Result<Vec<ForecastMove>, Error> {
@@ -172,13 +172,13 @@ fn read_forecast(text: &str, to: &str) -> Option<Forecast> {
     Some(Forecast { bytes, ms })
 }
 
-fn go(pid: i32, to: &str, way: &str) -> Result<Option<Leg>, Error> {
+fn go(pid: i32, to: &str, way: &str) -> Result<Option<HopReport>, Error> {
     let done = Command::new(tern()?)
         .args(["move", &pid.to_string(), to, "--how", way, "--json"])
         .stdin(Stdio::null())
         .output()
         .map_err(Error::system("running tern move"))?;
-    Ok(serde_json::from_slice::<Vec<Leg>>(&done.stdout).ok().and_then(|legs| legs.into_iter().next()))
+    Ok(serde_json::from_slice::<Vec<HopReport>>(&done.stdout).ok().and_then(|legs| legs.into_iter().next()))
 }
 
 fn table(rows: &[ProgramRow]) -> String {

@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::run::tern;
-use control_protocol::moves::Leg;
+use control_protocol::moves::HopReport;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -107,7 +107,7 @@ impl Victim {
     }
 
     /// Moves the process.
-    pub fn relocate(&self, to: &str, more: &[String]) -> Result<Vec<Leg>, Error> {
+    pub fn relocate(&self, to: &str, more: &[String]) -> Result<Vec<HopReport>, Error> {
         let mut command = Command::new(tern()?);
         command.args(["move", &self.pid().to_string(), to, "--json"]).args(more).stdin(Stdio::null());
         let done = command.output().map_err(Error::system("running tern move"))?;

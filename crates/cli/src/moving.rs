@@ -3,7 +3,7 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 
-use control_protocol::moves::{Leg, Pace, Progress, Stage, Wish};
+use control_protocol::moves::{HopReport, MoveOptions, Pace, Progress, Stage};
 use control_protocol::tool::{Answer, Request};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::Shutdown;
@@ -17,11 +17,11 @@ const HOME: &str = "home";
 const SILENT_FROM_MS: u64 = 1000;
 
 /// Moves a process, and waits until the move is complete.
-pub(crate) fn relocate(dirs: &Dirs, args: &args::MoveArgs, host: Host) -> Result<Vec<Leg>, Error> {
+pub(crate) fn relocate(dirs: &Dirs, args: &args::MoveArgs, host: Host) -> Result<Vec<HopReport>, Error> {
     let to = (args.node != HOME).then(|| args.node.clone());
     let args::MoveArgs { max_freeze: max_freeze_us, any_cpu, by_home, as_root, force, .. } = *args;
     let pace = Pace { rate: args.rate, buffer_bytes: args.buffer };
-    let wish = Wish { how: args.how.into(), max_freeze_us, any_cpu, by_home, as_root, pace, force };
+    let wish = MoveOptions { how: args.how.into(), max_freeze_us, any_cpu, by_home, as_root, pace, force };
     let interrupts = (host.interrupts)().map_err(|source| Error::Local { what: "watch for interrupts", source })?;
     let socket = client::begin(dirs, &Request::Move { pid: args.pid, to, wish }, &[])?;
     let mut display = Display::new(args.progress);
@@ -65,7 +65,7 @@ pub(crate) fn relocate(dirs: &Dirs, args: &args::MoveArgs, host: Host) -> Result
 }
 
 /// Reports freezes that were so long that the user may have noticed.
-fn tell_of_long_freezes(pid: i32, legs: &[Leg]) {
+fn tell_of_long_freezes(pid: i32, legs: &[HopReport]) {
     const NOTICED_US: u64 = 1_000_000;
     for leg in legs.iter().filter(|leg| leg.freeze_us >= NOTICED_US) {
         let seconds = leg.freeze_us as f64 / 1e6;

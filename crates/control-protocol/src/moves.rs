@@ -21,7 +21,7 @@ pub enum How {
 
 /// What a user wants of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wish {
+pub struct MoveOptions {
     /// How it is done.
     pub how: How,
     /// For how long it may stand still, microseconds: what `auto` and `pre` aim at.
@@ -39,9 +39,9 @@ pub struct Wish {
     pub force: bool,
 }
 
-impl Default for Wish {
-    fn default() -> Wish {
-        Wish {
+impl Default for MoveOptions {
+    fn default() -> MoveOptions {
+        MoveOptions {
             how: How::Auto,
             max_freeze_us: 100_000,
             any_cpu: false,
@@ -121,7 +121,7 @@ pub struct Phase {
 /// One way of a move, by home's clock: from home to a node, back, or from node to node; through
 /// home this has two.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Leg {
+pub struct HopReport {
     /// Where the process went.
     pub to: String,
     /// How its memory went.

@@ -4,7 +4,7 @@
 //! Stewards' sockets lie in `/run/tern/rooms`: `ROOM.steward`. A daemon that starts anew finds them
 //! there. (What it hosts it notes itself.)
 
-use crate::moves::{Leg, Wish};
+use crate::moves::{HopReport, MoveOptions};
 use crate::tool::Homecoming;
 use serde::{Deserialize, Serialize};
 
@@ -117,7 +117,7 @@ pub enum ToSteward {
         /// PID of the process, at home.
         pid: i32,
         /// How its memory shall go.
-        wish: Wish,
+        wish: MoveOptions,
         /// User who wants it; the process must still be that user's when it stands still. 0: root,
         /// or the policy.
         asker_uid: u32,
@@ -127,7 +127,7 @@ pub enum ToSteward {
         /// PID of the process, at home.
         pid: i32,
         /// How its memory shall go.
-        wish: Wish,
+        wish: MoveOptions,
         /// Those with which it shares memory come as well; else they stay, and so does it.
         family: bool,
     },
@@ -137,7 +137,7 @@ pub enum ToSteward {
         /// PID of the process, at home.
         pid: i32,
         /// How its memory shall go.
-        wish: Wish,
+        wish: MoveOptions,
         /// The other room; its steward is this home's too.
         to: Onward,
     },
@@ -213,7 +213,7 @@ pub enum FromSteward {
         reason: String,
     },
     /// To [`ToSteward::Move`], [`ToSteward::Recall`] and [`ToSteward::Pass`].
-    Moved(Leg),
+    Moved(HopReport),
     /// To [`ToSteward::Pass`]: it runs where it was, and cannot go straight from node to node, in
     /// words; through home it may.
     Detour {

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::facts::{Finding, Load};
 use crate::guests::{HostedGuest, Insist, Remaining, Whom};
 use crate::history::Event;
-use crate::moves::{Leg, Progress, Wish};
+use crate::moves::{HopReport, MoveOptions, Progress};
 use crate::steward::Guest;
 
 /// First byte of every packet by which the daemon answers.
@@ -94,7 +94,7 @@ pub enum Request {
         /// The name of the node.
         to: Option<String>,
         /// How its memory shall go.
-        wish: Wish,
+        wish: MoveOptions,
     },
     /// What are the policy's settings?
     Policy,
@@ -214,7 +214,7 @@ pub enum Answer {
     /// The answer to [`Request::Move`].
     Moved {
         /// One way after the other.
-        legs: Vec<Leg>,
+        legs: Vec<HopReport>,
     },
     /// To [`Request::Move`], once a second, from the steward: more will come.
     Progress(Progress),

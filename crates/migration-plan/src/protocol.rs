@@ -21,7 +21,7 @@ pub enum Side {
 
 /// A command from home to a room that concerns who runs the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Told {
+pub enum HomeCommand {
     /// Stop the body, and send its state.
     Recall,
     /// Let the body run.
@@ -32,7 +32,7 @@ pub enum Told {
 
 /// A message from a room that ends a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Said {
+pub enum RoomReply {
     /// All state of a recalled body was sent, or cannot be sent.
     Whole,
     /// The body is removed.
@@ -41,14 +41,14 @@ pub enum Said {
 
 /// The error for a command that would break ownership now: a defect in the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Disorder(pub Told);
+pub struct OutOfOrder(pub HomeCommand);
 
 /// One move of a process, as home sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Protocol {
     from: Side,
     owner: Side,
-    owed: Option<Said>,
+    owed: Option<RoomReply>,
 }
 
 impl Protocol {
@@ -62,7 +62,7 @@ impl Protocol {
         self.owner
     }
 
-    /// Commits a move to home. (A move to the room commits with [`Told::Resume`].)
+    /// Commits a move to home. (A move to the room commits with [`HomeCommand::Resume`].)
     pub fn arrived(&mut self) {
         self.owner = Side::Home;
     }
@@ -81,26 +81,26 @@ impl Protocol {
     /// Checks a command before home sends it.
     ///
     /// # Errors
-    /// [`Disorder`] if the command would let two bodies run, or none.
-    pub fn tell(&mut self, told: Told) -> Result<(), Disorder> {
+    /// [`OutOfOrder`] if the command would let two bodies run, or none.
+    pub fn tell(&mut self, told: HomeCommand) -> Result<(), OutOfOrder> {
         match (told, self.from, self.owner) {
-            (Told::Recall, Side::Room, Side::Room) => self.owed = Some(Said::Whole),
+            (HomeCommand::Recall, Side::Room, Side::Room) => self.owed = Some(RoomReply::Whole),
             // The process stays in the room or begins there. If a recall was sent, its answer is
             // still owed.
-            (Told::Resume, Side::Room, Side::Room) => {}
-            (Told::Resume, Side::Home | Side::Beyond, Side::Home) => self.owner = Side::Room,
+            (HomeCommand::Resume, Side::Room, Side::Room) => {}
+            (HomeCommand::Resume, Side::Home | Side::Beyond, Side::Home) => self.owner = Side::Room,
             // The process stays at home or in the other room, or has arrived there.
-            (Told::Release, Side::Home | Side::Room, Side::Home) | (Told::Release, _, Side::Beyond) => {
-                self.owed = Some(Said::Left);
+            (HomeCommand::Release, Side::Home | Side::Room, Side::Home) | (HomeCommand::Release, _, Side::Beyond) => {
+                self.owed = Some(RoomReply::Left);
             }
-            _ => return Err(Disorder(told)),
+            _ => return Err(OutOfOrder(told)),
         }
         Ok(())
     }
 
     /// Takes a message from the room.
-    pub fn hear(&mut self, said: Said) {
-        if said == Said::Left || self.owed == Some(said) {
+    pub fn hear(&mut self, said: RoomReply) {
+        if said == RoomReply::Left || self.owed == Some(said) {
             self.owed = None;
         }
     }
@@ -135,11 +135,11 @@ mod tests {
     }
 
     /// Carries out a command in the room, and gives the room's message.
-    fn obey(told: Told, body: &mut Body) -> Option<Said> {
+    fn obey(told: HomeCommand, body: &mut Body) -> Option<RoomReply> {
         let (now, says) = match told {
-            Told::Recall => (Body::Still, Some(Said::Whole)),
-            Told::Resume => (Body::Runs, None),
-            Told::Release => (Body::None, Some(Said::Left)),
+            HomeCommand::Recall => (Body::Still, Some(RoomReply::Whole)),
+            HomeCommand::Resume => (Body::Runs, None),
+            HomeCommand::Release => (Body::None, Some(RoomReply::Left)),
         };
         *body = now;
         says
@@ -152,8 +152,8 @@ mod tests {
         step: Step,
         home_runs: bool,
         body: Body,
-        to_room: VecDeque<Told>,
-        to_home: VecDeque<Said>,
+        to_room: VecDeque<HomeCommand>,
+        to_home: VecDeque<RoomReply>,
         /// The link is cut.
         cut: bool,
         /// The process is dead because its node is.
@@ -175,7 +175,7 @@ mod tests {
             }
         }
 
-        fn tell(&mut self, told: Told) {
+        fn tell(&mut self, told: HomeCommand) {
             self.protocol.tell(told).unwrap();
             self.to_room.push_back(told);
         }
@@ -192,21 +192,21 @@ mod tests {
             match self.step {
                 Step::Prepare if out => (self.home_runs, self.step) = (false, Step::Commit),
                 Step::Prepare => {
-                    self.tell(Told::Recall);
+                    self.tell(HomeCommand::Recall);
                     self.step = Step::Commit;
                 }
                 Step::Commit if out => {
-                    self.tell(Told::Resume);
+                    self.tell(HomeCommand::Resume);
                     self.step = Step::Settle;
                 }
                 Step::Commit if self.protocol.is_settled() => {
                     self.protocol.arrived();
                     self.home_runs = true;
-                    self.tell(Told::Release);
+                    self.tell(HomeCommand::Release);
                     self.step = Step::Settle;
                 }
                 Step::CallOff => {
-                    self.tell(if out { Told::Release } else { Told::Resume });
+                    self.tell(if out { HomeCommand::Release } else { HomeCommand::Resume });
                     self.step = Step::Settle;
                 }
                 Step::Settle if self.protocol.is_settled() => self.step = Step::Done,
@@ -292,8 +292,8 @@ mod tests {
         protocol: Protocol,
         body: Body,
         stands: bool,
-        to_room: VecDeque<Told>,
-        to_home: VecDeque<Said>,
+        to_room: VecDeque<HomeCommand>,
+        to_home: VecDeque<RoomReply>,
         cut: bool,
     }
 
@@ -303,7 +303,7 @@ mod tests {
             End { protocol: Protocol::new(side), body, stands: false, to_room, to_home, cut: false }
         }
 
-        fn tell(&mut self, told: Told) {
+        fn tell(&mut self, told: HomeCommand) {
             self.protocol.tell(told).unwrap();
             if !self.cut {
                 self.to_room.push_back(told);
@@ -337,20 +337,20 @@ mod tests {
         fn goes_on(&mut self) {
             match self.step {
                 Step::Prepare => {
-                    self.from.tell(Told::Recall);
+                    self.from.tell(HomeCommand::Recall);
                     self.step = Step::Commit;
                 }
                 // All state was sent, and the body is complete in the other room.
                 Step::Commit if self.from.protocol.is_settled() && self.to.stands && !self.to.cut && !self.from.cut => {
                     self.from.protocol.passed();
                     self.to.protocol.taken();
-                    self.to.tell(Told::Resume);
-                    self.from.tell(Told::Release);
+                    self.to.tell(HomeCommand::Resume);
+                    self.from.tell(HomeCommand::Release);
                     self.step = Step::Settle;
                 }
                 Step::CallOff => {
-                    self.from.tell(Told::Resume);
-                    self.to.tell(Told::Release);
+                    self.from.tell(HomeCommand::Resume);
+                    self.to.tell(HomeCommand::Release);
                     self.step = Step::Settle;
                 }
                 Step::Settle if self.from.is_settled() && self.to.is_settled() => self.step = Step::Done,
@@ -408,37 +408,37 @@ mod tests {
     #[test]
     fn commands_that_break_ownership_are_refused() {
         let mut out = Protocol::new(Side::Home);
-        assert_eq!(out.tell(Told::Recall), Err(Disorder(Told::Recall)));
-        out.tell(Told::Resume).unwrap();
+        assert_eq!(out.tell(HomeCommand::Recall), Err(OutOfOrder(HomeCommand::Recall)));
+        out.tell(HomeCommand::Resume).unwrap();
         // The process runs in the room: home can neither call the move off nor begin it twice.
-        assert_eq!(out.tell(Told::Release), Err(Disorder(Told::Release)));
-        assert_eq!(out.tell(Told::Resume), Err(Disorder(Told::Resume)));
+        assert_eq!(out.tell(HomeCommand::Release), Err(OutOfOrder(HomeCommand::Release)));
+        assert_eq!(out.tell(HomeCommand::Resume), Err(OutOfOrder(HomeCommand::Resume)));
         let mut home = Protocol::new(Side::Room);
-        home.tell(Told::Recall).unwrap();
-        assert_eq!(home.tell(Told::Release), Err(Disorder(Told::Release)));
-        home.hear(Said::Whole);
+        home.tell(HomeCommand::Recall).unwrap();
+        assert_eq!(home.tell(HomeCommand::Release), Err(OutOfOrder(HomeCommand::Release)));
+        home.hear(RoomReply::Whole);
         home.arrived();
-        assert_eq!(home.tell(Told::Resume), Err(Disorder(Told::Resume)));
+        assert_eq!(home.tell(HomeCommand::Resume), Err(OutOfOrder(HomeCommand::Resume)));
         let mut on = Protocol::new(Side::Beyond);
         // The other room owns the process.
-        assert_eq!(on.tell(Told::Resume), Err(Disorder(Told::Resume)));
+        assert_eq!(on.tell(HomeCommand::Resume), Err(OutOfOrder(HomeCommand::Resume)));
         on.taken();
         // No other side owns the process any more.
-        assert_eq!(on.tell(Told::Release), Err(Disorder(Told::Release)));
-        on.tell(Told::Resume).unwrap();
+        assert_eq!(on.tell(HomeCommand::Release), Err(OutOfOrder(HomeCommand::Release)));
+        on.tell(HomeCommand::Resume).unwrap();
         let mut left = Protocol::new(Side::Room);
         left.passed();
-        assert_eq!(left.tell(Told::Resume), Err(Disorder(Told::Resume)));
-        left.tell(Told::Release).unwrap();
+        assert_eq!(left.tell(HomeCommand::Resume), Err(OutOfOrder(HomeCommand::Resume)));
+        left.tell(HomeCommand::Release).unwrap();
     }
 
     #[test]
     fn a_cancelled_transfer_must_end_first() {
         let mut home = Protocol::new(Side::Room);
-        home.tell(Told::Recall).unwrap();
-        home.tell(Told::Resume).unwrap();
+        home.tell(HomeCommand::Recall).unwrap();
+        home.tell(HomeCommand::Resume).unwrap();
         assert!(!home.is_settled());
-        home.hear(Said::Whole);
+        home.hear(RoomReply::Whole);
         assert!(home.is_settled());
     }
 }

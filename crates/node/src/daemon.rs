@@ -160,7 +160,7 @@ impl Daemon {
     }
 
     /// A process that ran here was moved.
-    pub(crate) fn has_moved(&self, pid: i32, leg: &control_protocol::moves::Leg) {
+    pub(crate) fn has_moved(&self, pid: i32, leg: &control_protocol::moves::HopReport) {
         // Of one that has ended nothing more is forecast.
         let whose = (pid, os::process::began(pid).unwrap_or(0));
         let route = migration_plan::Route { to: &leg.to, how: &leg.how };

@@ -1,6 +1,6 @@
 //! What moving a process of this home would cost: bytes, and for how long it would stand still.
 
-use control_protocol::moves::{Parts, Wish};
+use control_protocol::moves::{MoveOptions, Parts};
 use migration_plan::{Experience, Route, Way, Whose};
 use os::areas::Area;
 use os::pages::Own;
@@ -51,7 +51,7 @@ fn look(pid: i32) -> Option<Sight> {
 }
 
 fn words(sight: Sight, to: &str, experience: &Experience) -> String {
-    let wish = Wish::default();
+    let wish = MoveOptions::default();
     let costs = experience.costs(Route { to, how: "stop" }, sight.parts);
     let freeze_us = |how: &str, bytes| experience.freeze_us(sight.whose, Route { to, how }, sight.parts, bytes);
     let freeze_ms = |how: &str, bytes| freeze_us(how, bytes) as f64 / 1e3;

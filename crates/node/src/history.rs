@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use control_protocol::history::{By, EVENT_BYTES, Event, Happening};
-use control_protocol::moves::Leg;
+use control_protocol::moves::HopReport;
 
 use crate::Error;
 use crate::daemon::Daemon;
@@ -40,7 +40,7 @@ pub(crate) struct Route<'a> {
 }
 
 /// Notes how a move of process `pid` went.
-pub(crate) fn note_move(daemon: &Daemon, pid: i32, route: Route<'_>, by: &By, moved: &Result<Vec<Leg>, Error>) {
+pub(crate) fn note_move(daemon: &Daemon, pid: i32, route: Route<'_>, by: &By, moved: &Result<Vec<HopReport>, Error>) {
     let Route { from, to } = route;
     let what = match moved {
         Ok(legs) => {

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 
 use control_protocol::history::By;
-use control_protocol::moves::{Leg, Wish};
+use control_protocol::moves::{HopReport, MoveOptions};
 use control_protocol::peer::Need;
 use control_protocol::steward::{Guest, Onward, RoomId, ToSteward};
 use migration_plan::Pace;
@@ -49,8 +49,8 @@ pub(crate) fn relocate(
     tool: Tool<'_>,
     pid: i32,
     to: Option<&str>,
-    wish: Wish,
-) -> Result<Vec<Leg>, Error> {
+    wish: MoveOptions,
+) -> Result<Vec<HopReport>, Error> {
     let uid = tool.peer.uid;
     check(tool.peer, pid)?;
     root_trust::check_asker(uid, wish.as_root)?;
@@ -62,13 +62,19 @@ pub(crate) fn relocate_unasked(
     daemon: &Arc<Daemon>,
     pid: i32,
     to: Option<&str>,
-    wish: Wish,
+    wish: MoveOptions,
     by: &By,
-) -> Result<Vec<Leg>, Error> {
+) -> Result<Vec<HopReport>, Error> {
     go(daemon, Asker { uid: ROOT, by, tool: None }, pid, to, wish)
 }
 
-fn go(daemon: &Arc<Daemon>, asker: Asker<'_>, pid: i32, to: Option<&str>, wish: Wish) -> Result<Vec<Leg>, Error> {
+fn go(
+    daemon: &Arc<Daemon>,
+    asker: Asker<'_>,
+    pid: i32,
+    to: Option<&str>,
+    wish: MoveOptions,
+) -> Result<Vec<HopReport>, Error> {
     let wish = limited(wish, daemon.policy.params().move_rate_kb_s);
     let me = daemon.me().name;
     let to = to.filter(|node| *node != me);
@@ -97,7 +103,13 @@ pub(crate) struct Away {
 }
 
 /// Moves a process from the node where it is to another one, or home (`None`).
-fn carry(daemon: &Arc<Daemon>, asker: Asker<'_>, away: &Away, to: Option<&str>, wish: Wish) -> Result<Vec<Leg>, Error> {
+fn carry(
+    daemon: &Arc<Daemon>,
+    asker: Asker<'_>,
+    away: &Away,
+    to: Option<&str>,
+    wish: MoveOptions,
+) -> Result<Vec<HopReport>, Error> {
     let Away { steward, guest, .. } = away;
     let pid = guest.pid;
     match to {
@@ -124,8 +136,8 @@ fn on(
     asker: Asker<'_>,
     guest: &Guest,
     Onto { steward: from, to }: Onto<'_>,
-    wish: Wish,
-) -> Result<Vec<Leg>, Error> {
+    wish: MoveOptions,
+) -> Result<Vec<HopReport>, Error> {
     let pid = guest.pid;
     let failed = |why: String| Error::NotMoved { pid, why };
     // The room there is made while it still runs. The user with whom it entered counts, whatever it
@@ -133,7 +145,7 @@ fn on(
     let owner = from.owner().or_else(|_| owner(pid))?;
     let hosts = Hosts::of(daemon, pid, wish.as_root)?;
     let (_, there) = choice::named(daemon, owner, to, wish.any_cpu, &hosts)?;
-    let wish = Wish { as_root: hosts.trust_root(to), ..wish };
+    let wish = MoveOptions { as_root: hosts.trust_root(to), ..wish };
     let _kept = kept(daemon, asker.tool, Some((to, there.room())), || reserve::need_of(pid, Some(guest)), wish.force)?;
     let why = if wish.by_home {
         "it was asked for".to_owned()
@@ -150,7 +162,7 @@ fn on(
     let back = from.relocate(&ToSteward::Recall { pid, wish, family: false }, asker.tool).map_err(failed)?;
     let half = |why: String| failed(format!("it has come home, but does not go on to {to}: {why}"));
     let out = there.relocate(&ToSteward::Move { pid, wish, asker_uid: asker.uid }, asker.tool).map_err(half)?;
-    Ok(vec![Leg { detour: Some(why), ..back }, out])
+    Ok(vec![HopReport { detour: Some(why), ..back }, out])
 }
 
 /// Room that is kept for a process where it goes, home or to a room, on a user's word; what the
@@ -170,10 +182,10 @@ fn kept(
 }
 
 /// The lesser of the user's rate and the owner's.
-fn limited(wish: Wish, kb_s: u32) -> Wish {
+fn limited(wish: MoveOptions, kb_s: u32) -> MoveOptions {
     let owner = Some(u64::from(kb_s) * 1000).filter(|rate| *rate > 0);
     let rate = wish.pace.rate.into_iter().chain(owner).min();
-    Wish { pace: Pace { rate, ..wish.pace }, ..wish }
+    MoveOptions { pace: Pace { rate, ..wish.pace }, ..wish }
 }
 
 /// What is checked of a process that is to leave home, before a node is looked at.
@@ -221,11 +233,11 @@ fn judge_here(daemon: &Arc<Daemon>, pid: i32, away: Option<&Guest>) -> Result<()
     reserve::keep(daemon, None, reserve::need_of(pid, away), false).map(drop)
 }
 
-fn out(daemon: &Arc<Daemon>, asker: Asker<'_>, pid: i32, to: &str, wish: Wish) -> Result<Leg, Error> {
+fn out(daemon: &Arc<Daemon>, asker: Asker<'_>, pid: i32, to: &str, wish: MoveOptions) -> Result<HopReport, Error> {
     let Leaving { owner, hosts } = Leaving::check(daemon, pid, wish.as_root)?;
     let (_, steward) = choice::named(daemon, owner, to, wish.any_cpu, &hosts)?;
     // The steward checks again when the process stands still: it may have become root's meanwhile.
-    let wish = Wish { as_root: hosts.trust_root(to), ..wish };
+    let wish = MoveOptions { as_root: hosts.trust_root(to), ..wish };
     let _kept = kept(daemon, asker.tool, Some((to, steward.room())), || reserve::need_of(pid, None), wish.force)?;
     let left = steward
         .relocate(&ToSteward::Move { pid, wish, asker_uid: asker.uid }, asker.tool)

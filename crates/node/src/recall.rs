@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use control_protocol::guests::{Leaving, REASON_BYTES, TAKEN_BACK_MAX, TakenBack};
 use control_protocol::history::By;
-use control_protocol::moves::Wish;
+use control_protocol::moves::MoveOptions;
 use control_protocol::steward::Guest;
 
 use crate::daemon::Daemon;
@@ -96,7 +96,7 @@ pub(crate) fn take_back(daemon: &Arc<Daemon>, recall: Recall<'_>, pids: &[i32]) 
 fn begin(daemon: &Arc<Daemon>, pid: i32, by: By, states: &mut HashMap<i32, RecallState>) {
     let moving = Arc::clone(daemon);
     let work = move || {
-        let moved = moving::relocate_unasked(&moving, pid, None, Wish::default(), &by);
+        let moved = moving::relocate_unasked(&moving, pid, None, MoveOptions::default(), &by);
         let mut states = lock(&moving.recalls.0);
         match moved {
             Ok(_) => drop(states.remove(&pid)),

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use control_protocol::moves::{Leg, Wish};
+use control_protocol::moves::{HopReport, MoveOptions};
 use control_protocol::paths::steward_socket;
 use control_protocol::steward::{FromSteward, Guest, Onward, RoomId, ToSteward};
 use control_protocol::tool::Homecoming;
@@ -37,7 +37,7 @@ pub(crate) struct Steward {
 /// How a process was passed on.
 pub(crate) enum Passed {
     /// It runs there.
-    There(Leg),
+    There(HopReport),
     /// It runs where it was, and can only go through home: why.
     Detour(String),
 }
@@ -138,7 +138,7 @@ impl Steward {
 
     /// Moves a process to the room or home from it, however long that takes: a steward that ends is
     /// noticed, and a step in vain ends by itself. `tool`: who waits.
-    pub(crate) fn relocate(&self, message: &ToSteward, tool: Option<BorrowedFd<'_>>) -> Result<Leg, String> {
+    pub(crate) fn relocate(&self, message: &ToSteward, tool: Option<BorrowedFd<'_>>) -> Result<HopReport, String> {
         packet::set_timeout(&self.socket, None).map_err(|e| e.to_string())?;
         match self.ask(message, tool.as_slice()) {
             Ok(FromSteward::Moved(leg)) => Ok(leg),
@@ -179,7 +179,7 @@ impl Steward {
     pub(crate) fn pass(
         &self,
         pid: i32,
-        wish: Wish,
+        wish: MoveOptions,
         to: Onward,
         tool: Option<BorrowedFd<'_>>,
     ) -> Result<Passed, String> {

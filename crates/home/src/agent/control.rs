@@ -139,10 +139,10 @@ fn obey(room: &Arc<Room>, message: ToSteward, fds: Vec<OwnedFd>) -> Result<FromS
         }
         ToSteward::Move { pid, wish, asker_uid } => {
             room.watchdog.is_there()?;
-            run::out(room, pid, OutwardRequest { wish, asker_uid }, fds.next()).map(FromSteward::Moved)
+            run::out(room, pid, OutwardRequest { options: wish, asker_uid }, fds.next()).map(FromSteward::Moved)
         }
         ToSteward::Recall { pid, wish, family } => {
-            run::home(room, pid, HomewardRequest { wish, family }, fds.next()).map(FromSteward::Moved)
+            run::home(room, pid, HomewardRequest { options: wish, family }, fds.next()).map(FromSteward::Moved)
         }
         ToSteward::Pass { pid, wish, to } => {
             let beyond = PeerRoom { room: to.room, address: to.address, node: to.node, ticket: to.ticket };

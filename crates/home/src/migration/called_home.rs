@@ -11,7 +11,7 @@ use crate::room::orders::HomeCall;
 use crate::room::state::Room;
 use checkpoint::BodyError;
 use control_protocol::history::Happening;
-use control_protocol::moves::{Leg, Wish};
+use control_protocol::moves::{HopReport, MoveOptions};
 use control_protocol::steward::{FromSteward, ToSteward};
 use room_protocol::ToRoom;
 use room_protocol::message::Errand;
@@ -100,16 +100,16 @@ fn forbid(pid: i32, deputy: &mut Deputy, host: &str, errand: &Errand) -> bool {
 }
 
 /// Notes that process `pid` came home by itself: why, and what would have kept it away.
-fn note(room: &Room, pid: i32, why: String, help: Option<String>, leg: &Leg) {
+fn note(room: &Room, pid: i32, why: String, help: Option<String>, leg: &HopReport) {
     let from = room.args.host.clone();
     let came = Happening::CameHome { from, why, help, freeze_us: leg.freeze_us };
     history::note(&room.args.run_dir, pid, came);
 }
 
-fn come_for_call(room: &Arc<Room>, pid: i32) -> Result<Leg, MoveError> {
+fn come_for_call(room: &Arc<Room>, pid: i32) -> Result<HopReport, MoveError> {
     let begun = Instant::now();
     loop {
-        match inbound::run(room, pid, Wish::default(), Why::HomeCall, Arc::default()) {
+        match inbound::run(room, pid, MoveOptions::default(), Why::HomeCall, Arc::default()) {
             Err(e) if e.is_momentary() && begun.elapsed() < COMES_WITHIN => std::thread::sleep(AGAIN_AFTER),
             ended => return ended,
         }
@@ -154,7 +154,7 @@ fn recall(steward: &OwnedFd, pid: i32) -> Option<Result<(), String>> {
         FromSteward::Why { lines } if !lines.is_empty() => {}
         _ => return None,
     }
-    match ask(steward, &ToSteward::Recall { pid, wish: Wish::default(), family: true })? {
+    match ask(steward, &ToSteward::Recall { pid, wish: MoveOptions::default(), family: true })? {
         FromSteward::Failed { reason } => Some(Err(reason)),
         _ => Some(Ok(())),
     }

@@ -7,7 +7,7 @@ use crate::proxy::mounts::SHARED_MEMORY;
 use crate::room::event::RoomEvent;
 use crate::room::orders::{HomeCall, Order};
 use image::{Content, Image};
-use migration_plan::protocol::{Side, Told};
+use migration_plan::protocol::{HomeCommand, Side};
 use room_protocol::ToRoom;
 use room_protocol::message::Errand;
 use std::ffi::OsStr;
@@ -49,7 +49,7 @@ impl MigrationSession {
     /// Has the process go on in the room.
     pub fn stay(&self) -> Result<(), MoveError> {
         self.hold_again();
-        self.decide(Told::Resume, &ToRoom::Resume { pid: self.pid })?;
+        self.decide(HomeCommand::Resume, &ToRoom::Resume { pid: self.pid })?;
         self.send_signals_on();
         if !self.protocol.get().is_settled() {
             let _ = self.expect(|heard| matches!(heard, RoomEvent::Whole(_)).then_some(Ok(())));

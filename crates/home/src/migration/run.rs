@@ -8,7 +8,7 @@ use crate::migration::peer::hand_over;
 use crate::room::peer::PeerRoom;
 use crate::room::progress::{self, MoveProgress};
 use crate::room::state::Room;
-use control_protocol::moves::{Leg, Wish};
+use control_protocol::moves::{HopReport, MoveOptions};
 use migration_plan::Pace;
 use os::warm::Standby;
 use std::os::fd::OwnedFd;
@@ -16,27 +16,33 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 /// Moves a process that runs at home to the room. `tool` waits for the outcome.
-pub fn out(room: &Arc<Room>, pid: i32, request: OutwardRequest, tool: Option<OwnedFd>) -> Result<Leg, String> {
+pub fn out(room: &Arc<Room>, pid: i32, request: OutwardRequest, tool: Option<OwnedFd>) -> Result<HopReport, String> {
     let left =
         in_a_thread(room, &room.args.host, tool, move |room, progress| outbound::run(room, pid, request, progress));
-    learn(room, request.wish, left.map_err(|e| e.to_string()))
+    learn(room, request.options, left.map_err(|e| e.to_string()))
 }
 
 /// How a process was passed on.
 pub enum Passed {
     /// It runs there.
-    There(Leg),
+    There(HopReport),
     /// It runs here, and can only go through home, in words.
     Detour(String),
 }
 
 /// Passes a process on to another room.
-pub fn pass(room: &Arc<Room>, pid: i32, beyond: PeerRoom, wish: Wish, tool: Option<OwnedFd>) -> Result<Passed, String> {
+pub fn pass(
+    room: &Arc<Room>,
+    pid: i32,
+    beyond: PeerRoom,
+    options: MoveOptions,
+    tool: Option<OwnedFd>,
+) -> Result<Passed, String> {
     let node = beyond.node.clone();
     let passed =
-        in_a_thread(room, &node, tool, move |room, progress| hand_over::run(room, pid, &beyond, wish, progress));
+        in_a_thread(room, &node, tool, move |room, progress| hand_over::run(room, pid, &beyond, options, progress));
     match passed {
-        Ok(leg) => learn(room, wish, Ok(leg)).map(Passed::There),
+        Ok(leg) => learn(room, options, Ok(leg)).map(Passed::There),
         Err(e) if hand_over::is_final(&e) => Err(e.to_string()),
         Err(e) => Ok(Passed::Detour(e.to_string())),
     }
@@ -46,23 +52,23 @@ pub fn pass(room: &Arc<Room>, pid: i32, beyond: PeerRoom, wish: Wish, tool: Opti
 #[derive(Clone, Copy, Debug)]
 pub struct HomewardRequest {
     /// How its memory shall come.
-    pub wish: Wish,
+    pub options: MoveOptions,
     /// Processes that share memory with this one come as well, if there are any.
     pub family: bool,
 }
 
 /// Brings a process home from the room.
-pub fn home(room: &Arc<Room>, pid: i32, request: HomewardRequest, tool: Option<OwnedFd>) -> Result<Leg, String> {
-    let HomewardRequest { wish, family } = request;
+pub fn home(room: &Arc<Room>, pid: i32, request: HomewardRequest, tool: Option<OwnedFd>) -> Result<HopReport, String> {
+    let HomewardRequest { options, family } = request;
     let why = if family { Why::Wished } else { Why::Alone };
-    let came = in_a_thread(room, "home", tool, move |room, progress| inbound::run(room, pid, wish, why, progress));
-    learn(room, wish, came.map_err(|e| e.to_string()))
+    let came = in_a_thread(room, "home", tool, move |room, progress| inbound::run(room, pid, options, why, progress));
+    learn(room, options, came.map_err(|e| e.to_string()))
 }
 
 /// A pace that was set says nothing about the next one.
-fn learn(room: &Room, wish: Wish, moved: Result<Leg, String>) -> Result<Leg, String> {
+fn learn(room: &Room, options: MoveOptions, moved: Result<HopReport, String>) -> Result<HopReport, String> {
     moved.inspect(|leg| {
-        if wish.pace == Pace::default() {
+        if options.pace == Pace::default() {
             room.sessions.learn(leg);
         }
     })
@@ -72,8 +78,8 @@ fn in_a_thread(
     room: &Arc<Room>,
     to: &str,
     tool: Option<OwnedFd>,
-    run: impl FnOnce(&Arc<Room>, Arc<MoveProgress>) -> Result<Leg, MoveError> + Send + 'static,
-) -> Result<Leg, MoveError> {
+    run: impl FnOnce(&Arc<Room>, Arc<MoveProgress>) -> Result<HopReport, MoveError> + Send + 'static,
+) -> Result<HopReport, MoveError> {
     let (there, progress) = (room.clone(), Arc::<MoveProgress>::default());
     let (ended, end) = channel();
     let moves = {

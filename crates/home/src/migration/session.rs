@@ -15,9 +15,9 @@ use crate::room::progress::MoveProgress;
 use crate::room::sessions::UnderWay;
 use crate::room::state::Room;
 use checkpoint::{BodyError, Leftover, Stocked};
-use control_protocol::moves::{How, Leg, Stage, Wish};
+use control_protocol::moves::{HopReport, How, MoveOptions, Stage};
 use link::Bulk;
-use migration_plan::protocol::{Protocol, Side, Told};
+use migration_plan::protocol::{HomeCommand, Protocol, Side};
 use migration_plan::{Pace, Parts};
 use os::signals::{Signal, Waiting};
 use room_protocol::ToRoom;
@@ -115,17 +115,17 @@ impl MigrationSession {
     }
 
     /// If no less than so much is left of it at the stop, that follows when it runs there, bytes.
-    pub fn follow_bytes(&self, to: &str, wish: Wish) -> u64 {
-        let costs = || self.room.sessions.costs(to, "stop", Parts::default()).limited(wish.pace.rate);
-        match wish.how {
+    pub fn follow_bytes(&self, to: &str, options: MoveOptions) -> u64 {
+        let costs = || self.room.sessions.costs(to, "stop", Parts::default()).limited(options.pace.rate);
+        match options.how {
             How::Post => 0,
-            How::Auto | How::Pre => costs().stop_bytes_max(wish.max_freeze_us),
+            How::Auto | How::Pre => costs().stop_bytes_max(options.max_freeze_us),
             How::Stop | How::Flush => u64::MAX,
         }
     }
 
     /// Tells the room something that decides who runs.
-    pub fn decide(&self, told: Told, message: &ToRoom) -> Result<(), MoveError> {
+    pub fn decide(&self, told: HomeCommand, message: &ToRoom) -> Result<(), MoveError> {
         let mut protocol = self.protocol.get();
         if let Err(e) = protocol.tell(told) {
             tracing::error!("process {}: {e:?} out of order", self.pid);
@@ -173,8 +173,8 @@ impl MigrationSession {
     }
 
     /// How it went.
-    pub fn leg(&self, to: &str, how: &str) -> Leg {
-        Leg { wire_bytes: self.progress.wire_bytes(), ..self.timings.borrow().leg(to, how) }
+    pub fn report(&self, to: &str, how: &str) -> HopReport {
+        HopReport { wire_bytes: self.progress.wire_bytes(), ..self.timings.borrow().report(to, how) }
     }
 
     pub fn hear(&self) -> Result<RoomEvent, MoveError> {

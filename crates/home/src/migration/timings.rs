@@ -1,6 +1,6 @@
 //! What took how long in a move.
 
-use control_protocol::moves::{Leg, Parts, Phase};
+use control_protocol::moves::{HopReport, Parts, Phase};
 use std::time::Instant;
 
 /// A move's clock.
@@ -11,13 +11,13 @@ pub struct PhaseTimings {
     /// When the threads were about to be stopped.
     frozen: Option<Instant>,
     thawed: bool,
-    leg: Leg,
+    report: HopReport,
 }
 
 impl Default for PhaseTimings {
     fn default() -> PhaseTimings {
         let now = Instant::now();
-        PhaseTimings { begun: now, last: now, frozen: None, thawed: false, leg: Leg::default() }
+        PhaseTimings { begun: now, last: now, frozen: None, thawed: false, report: HopReport::default() }
     }
 }
 
@@ -26,19 +26,19 @@ impl PhaseTimings {
     pub fn done(&mut self, step: &str) {
         let now = Instant::now();
         let name = if self.frozen.is_some() && !self.thawed { format!("frozen {step}") } else { step.to_owned() };
-        self.leg.phases.push(Phase { name, us: micros(now - self.last) });
+        self.report.phases.push(Phase { name, us: micros(now - self.last) });
         self.last = now;
     }
 
     /// It is such a process.
     pub fn describe(&mut self, parts: Parts) {
-        self.leg.parts = parts;
+        self.report.parts = parts;
     }
 
     /// The threads were told to stop then; what was done before belongs to the last step.
     pub fn freeze(&mut self, since: Instant) {
         let before = micros(since.saturating_duration_since(self.last));
-        self.leg.phases.last_mut().into_iter().for_each(|step| step.us += before);
+        self.report.phases.last_mut().into_iter().for_each(|step| step.us += before);
         (self.frozen, self.thawed, self.last) = (Some(since), false, since);
     }
 
@@ -50,7 +50,7 @@ impl PhaseTimings {
     /// The threads run, since then.
     pub fn thaw(&mut self, then: Instant) {
         if let Some(since) = self.frozen.filter(|_| !self.thawed) {
-            self.leg.freeze_us = self.leg.freeze_us.max(micros(then - since));
+            self.report.freeze_us = self.report.freeze_us.max(micros(then - since));
             self.thawed = true;
         }
     }
@@ -60,35 +60,40 @@ impl PhaseTimings {
     pub fn again(&mut self) {
         self.thaw(Instant::now());
         self.frozen = None;
-        self.leg.frozen_bytes = 0;
+        self.report.frozen_bytes = 0;
     }
 
     /// So many bytes of pages have gone.
     pub fn count(&mut self, bytes: u64) {
-        self.leg.page_bytes += bytes;
+        self.report.page_bytes += bytes;
         if self.frozen.is_some() && !self.thawed {
-            self.leg.frozen_bytes += bytes;
+            self.report.frozen_bytes += bytes;
         }
     }
 
     /// So many bytes of pages were there already.
     pub fn count_stocked(&mut self, bytes: u64) {
-        self.leg.stocked_bytes += bytes;
+        self.report.stocked_bytes += bytes;
     }
 
     /// Of the bytes that followed, so many were waited for.
     pub fn follow(&mut self, bytes: u64, asked_bytes: u64) {
-        (self.leg.followed_bytes, self.leg.asked_bytes) = (bytes, asked_bytes);
+        (self.report.followed_bytes, self.report.asked_bytes) = (bytes, asked_bytes);
     }
 
     /// Bytes of pages so far.
     pub fn page_bytes(&self) -> u64 {
-        self.leg.page_bytes
+        self.report.page_bytes
     }
 
     /// All of it.
-    pub fn leg(&self, to: &str, how: &str) -> Leg {
-        Leg { to: to.to_owned(), how: how.to_owned(), total_us: micros(self.begun.elapsed()), ..self.leg.clone() }
+    pub fn report(&self, to: &str, how: &str) -> HopReport {
+        HopReport {
+            to: to.to_owned(),
+            how: how.to_owned(),
+            total_us: micros(self.begun.elapsed()),
+            ..self.report.clone()
+        }
     }
 }
 
@@ -111,11 +116,11 @@ mod tests {
         course.done("stop");
         course.thaw(Instant::now());
         course.done("tidy");
-        let leg = course.leg("n2", "stop");
-        assert_eq!((leg.page_bytes, leg.frozen_bytes), (3, 2));
-        let names: Vec<&str> = leg.phases.iter().map(|p| p.name.as_str()).collect();
+        let report = course.report("n2", "stop");
+        assert_eq!((report.page_bytes, report.frozen_bytes), (3, 2));
+        let names: Vec<&str> = report.phases.iter().map(|p| p.name.as_str()).collect();
         assert_eq!(names, ["prepare", "frozen stop", "tidy"]);
-        assert!(leg.freeze_us <= leg.total_us);
+        assert!(report.freeze_us <= report.total_us);
     }
 
     #[test]
@@ -129,8 +134,8 @@ mod tests {
         course.freeze(Instant::now());
         course.count(1);
         course.thaw(Instant::now());
-        let leg = course.leg("n2", "pre");
-        assert_eq!((leg.page_bytes, leg.frozen_bytes), (7, 1));
-        assert!(leg.freeze_us >= 3000, "as long as it stood still at once");
+        let report = course.report("n2", "pre");
+        assert_eq!((report.page_bytes, report.frozen_bytes), (7, 1));
+        assert!(report.freeze_us >= 3000, "as long as it stood still at once");
     }
 }

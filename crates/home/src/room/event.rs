@@ -5,7 +5,7 @@ use crate::room::orders::CommonFiles;
 use crate::room::page_frame::Pages;
 use crate::room::peer::{Given, StewardMessage};
 use checkpoint::PageHash;
-use migration_plan::protocol::Said;
+use migration_plan::protocol::RoomReply;
 use room_protocol::Refusal;
 use room_protocol::message::{LockedFile, MemoryId};
 use std::time::Instant;
@@ -67,10 +67,10 @@ pub enum RoomEvent {
 }
 
 /// What a message of the room's is the end of.
-pub fn ends(heard: &RoomEvent) -> Option<Said> {
+pub fn ends(heard: &RoomEvent) -> Option<RoomReply> {
     match heard {
-        RoomEvent::Whole(_) => Some(Said::Whole),
-        RoomEvent::Left => Some(Said::Left),
+        RoomEvent::Whole(_) => Some(RoomReply::Whole),
+        RoomEvent::Left => Some(RoomReply::Left),
         _ => None,
     }
 }

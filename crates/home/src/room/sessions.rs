@@ -3,7 +3,7 @@
 use crate::room::event::{RoomEvent, ends};
 use crate::room::orders::HomeCall;
 use crate::room::progress::MoveProgress;
-use control_protocol::moves::Leg;
+use control_protocol::moves::HopReport;
 use migration_plan::{Costs, Experience, Measured, Parts, Route};
 use os::signals::Waiting;
 use std::collections::{HashMap, HashSet};
@@ -81,7 +81,7 @@ impl Sessions {
     }
 
     /// Learns from a move that has ended what the next ones will take.
-    pub fn learn(&self, leg: &Leg) {
+    pub fn learn(&self, leg: &HopReport) {
         let route = Route { to: &leg.to, how: &leg.how };
         let measured = Measured { parts: leg.parts, frozen_bytes: leg.frozen_bytes, freeze_us: leg.freeze_us };
         let mut experience = self.experience.lock().unwrap_or_else(PoisonError::into_inner);

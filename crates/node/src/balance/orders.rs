@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use ::policy::{Ask, Move};
 use control_protocol::history::By;
-use control_protocol::moves::{Leg, Wish};
+use control_protocol::moves::{HopReport, MoveOptions};
 use control_protocol::peer::PeerRequest;
 
 use crate::daemon::Daemon;
@@ -76,7 +76,7 @@ fn carry_out(daemon: &Arc<Daemon>, order: &Move, ask: Ask, decision_ms: u64) -> 
     let by = By::Policy { cause: format!("{:?}", order.cause), decision_ms };
     let target = daemon.table().iter().find(|k| k.member.id == order.to).map(|k| k.member.clone());
     let Some(target) = target else {
-        return Ok(freeze(&moving::relocate_unasked(daemon, pid, None, Wish::default(), &by)?));
+        return Ok(freeze(&moving::relocate_unasked(daemon, pid, None, MoveOptions::default(), &by)?));
     };
     let mut session = daemon.runtime.block_on(async {
         let mut session = Session::open(daemon, &target).await?;
@@ -84,7 +84,7 @@ fn carry_out(daemon: &Arc<Daemon>, order: &Move, ask: Ask, decision_ms: u64) -> 
         Ok::<_, Error>(session)
     })?;
     let start = Instant::now();
-    let moved = moving::relocate_unasked(daemon, pid, Some(&target.name), Wish::default(), &by);
+    let moved = moving::relocate_unasked(daemon, pid, Some(&target.name), MoveOptions::default(), &by);
     let took = start.elapsed();
     let settle = PeerRequest::Settle { process: order.process, has_come: moved.is_ok() };
     if let Err(e) = daemon.runtime.block_on(session.ask(&settle)) {
@@ -96,6 +96,6 @@ fn carry_out(daemon: &Arc<Daemon>, order: &Move, ask: Ask, decision_ms: u64) -> 
     Ok(freeze)
 }
 
-fn freeze(legs: &[Leg]) -> Duration {
+fn freeze(legs: &[HopReport]) -> Duration {
     Duration::from_micros(legs.iter().fold(0, |sum, leg| sum.saturating_add(leg.freeze_us)))
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use control_protocol::moves::{How, Wish};
+use control_protocol::moves::{How, MoveOptions};
 use lab::{Lab, Options};
 
 use crate::mover::move_to;
@@ -142,7 +142,7 @@ fn go(lab: &Lab, pid: i32, begin: Begin, way: Way, moves: &mut Moves) {
             "flush" => How::Flush,
             _ => How::Auto,
         };
-        match move_to(lab, pid, node, Wish { how, any_cpu: begin.goes_anywhere(), ..Wish::default() }) {
+        match move_to(lab, pid, node, MoveOptions { how, any_cpu: begin.goes_anywhere(), ..MoveOptions::default() }) {
             Ok(legs) => moves.detours.extend(legs.into_iter().filter_map(|leg| leg.detour)),
             Err(why) => return moves.refused.push(format!("to {place}: {why}")),
         }

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use control_protocol::codec::encode;
-use control_protocol::moves::{Leg, Wish};
+use control_protocol::moves::{HopReport, MoveOptions};
 use control_protocol::tool::{Answer, Assembly, PACKET_BYTES, REQUEST_BYTES, Request};
 use lab::Lab;
 
 /// Moves process `pid` of n1 to a node or `home`; else the reason in words.
-pub fn move_to(lab: &Lab, pid: i32, place: &str, wish: Wish) -> Result<Vec<Leg>, String> {
+pub fn move_to(lab: &Lab, pid: i32, place: &str, wish: MoveOptions) -> Result<Vec<HopReport>, String> {
     let to = (place != "home").then(|| place.to_owned());
     let socket = control_protocol::paths::daemon_socket(&lab.root("n1").unwrap().join("run/tern"));
     let socket = packet::connect(&socket).map_err(|e| format!("no daemon: {e}"))?;

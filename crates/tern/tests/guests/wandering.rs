@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use control_protocol::moves::{How, Wish};
+use control_protocol::moves::{How, MoveOptions};
 use gossip::Draw;
 use lab::{Lab, Options};
 
@@ -59,7 +59,7 @@ fn step(lab: &Lab, program: &Program, draw: &mut Draw, moves: &mut Moves) {
     if family.is_empty() {
         return;
     }
-    match move_to(lab, family[which % family.len()], place, Wish { how, ..Wish::default() }) {
+    match move_to(lab, family[which % family.len()], place, MoveOptions { how, ..MoveOptions::default() }) {
         Ok(_) => moves.done.push((place, how)),
         Err(why) => moves.refused.push(why),
     }

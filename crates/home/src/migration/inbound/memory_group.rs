@@ -13,7 +13,7 @@ use crate::restore::deputy_restore::DeputyRestore;
 use crate::room::progress::MoveProgress;
 use checkpoint::BodyError;
 use migration_plan::Pace;
-use migration_plan::protocol::{Side, Told};
+use migration_plan::protocol::{HomeCommand, Side};
 use room_protocol::ToRoom;
 use room_protocol::message::Family;
 use std::sync::Arc;
@@ -108,7 +108,7 @@ impl MigrationSession {
             other.hold_signals();
             let family = Family::With(self.pid);
             let recall = ToRoom::Recall { pid: *pid, follow_bytes: u64::MAX, pace, onward: false, ahead: None, family };
-            other.decide(Told::Recall, &recall)?;
+            other.decide(HomeCommand::Recall, &recall)?;
             match other.receive(must_come, None, known) {
                 Ok(received) => with.push((other, received.restore)),
                 Err(e) => {

@@ -25,8 +25,8 @@ use crate::migration::session::{MigrationSession, TRIES_MAX, must_be_away};
 use crate::room::event::RoomEvent;
 use crate::room::progress::MoveProgress;
 use crate::room::state::Room;
-use control_protocol::moves::{How, Leg, Wish};
-use migration_plan::protocol::{Side, Told};
+use control_protocol::moves::{HopReport, How, MoveOptions};
+use migration_plan::protocol::{HomeCommand, Side};
 use os::awake::Awake;
 use room_protocol::ToRoom;
 use room_protocol::message::{Family, onward};
@@ -55,46 +55,52 @@ impl Why {
 }
 
 /// Brings process `pid` home.
-pub fn run(room: &Arc<Room>, pid: i32, wish: Wish, why: Why, progress: Arc<MoveProgress>) -> Result<Leg, MoveError> {
+pub fn run(
+    room: &Arc<Room>,
+    pid: i32,
+    options: MoveOptions,
+    why: Why,
+    progress: Arc<MoveProgress>,
+) -> Result<HopReport, MoveError> {
     must_be_away(room, pid)?;
-    let this = MigrationSession::begin(room, pid, Side::Room, wish.pace, progress)?;
+    let this = MigrationSession::begin(room, pid, Side::Room, options.pace, progress)?;
     // What follows comes in any case.
-    if wish.how != How::Post {
+    if options.how != How::Post {
         this.offer_leftover();
     }
-    let mut come = this.come(wish, why);
+    let mut come = this.come(options, why);
     for _ in 1..TRIES_MAX {
         if come.as_ref().is_err_and(MoveError::is_fleeting) && this.has_stayed() {
             this.timings.borrow_mut().again();
-            come = this.come(wish, why);
+            come = this.come(options, why);
         }
     }
     come
 }
 
 impl MigrationSession {
-    fn come(&self, wish: Wish, why: Why) -> Result<Leg, MoveError> {
+    fn come(&self, options: MoveOptions, why: Why) -> Result<HopReport, MoveError> {
         // Who waits for it has nothing of a shorter stop.
-        let ahead = if why.must_come() { None } else { self.come_ahead(wish)? };
+        let ahead = if why.must_come() { None } else { self.come_ahead(options)? };
         if !why.must_come()
-            && !matches!(wish.how, How::Stop | How::Flush)
-            && let Err(e) = self.come_in_advance(wish.pace)
+            && !matches!(options.how, How::Stop | How::Flush)
+            && let Err(e) = self.come_in_advance(options.pace)
         {
             self.room.tell(&ToRoom::Onward { pid: self.pid, order: onward::Order::Enough });
             ahead.into_iter().for_each(|ahead| ahead.laid.undo());
             return Err(e);
         }
-        let follow_bytes = self.follow_bytes("home", wish);
+        let follow_bytes = self.follow_bytes("home", options);
         // What comes at once takes long, and nobody waits for microseconds.
         let awake = ahead.is_some().then(Awake::now);
         self.hold_signals();
-        let (pid, pace, family) = (self.pid, wish.pace, why.family());
+        let (pid, pace, family) = (self.pid, options.pace, why.family());
         let (ticket, course) = (ahead.as_ref().map(|ahead| ahead.ticket), ahead.as_ref().map(|ahead| ahead.course));
         let recall = ToRoom::Recall { pid, follow_bytes, pace, onward: false, ahead: ticket, family };
-        self.decide(Told::Recall, &recall)?;
+        self.decide(HomeCommand::Recall, &recall)?;
         let mut known = KnownMemories::default();
         let received = self.receive(why.must_come(), ahead.map(|ahead| ahead.laid), &mut known);
-        match received.and_then(|received| self.go_together(received, &mut known, wish.pace, why.must_come())) {
+        match received.and_then(|received| self.go_together(received, &mut known, options.pace, why.must_come())) {
             Ok((rest, others)) => {
                 drop(awake);
                 os::fault::past("home");
@@ -112,7 +118,7 @@ impl MigrationSession {
                 }
                 self.done("leave");
                 received?;
-                Ok(self.leg("home", &how))
+                Ok(self.report("home", &how))
             }
             Err(e) => {
                 self.stay()?;
@@ -123,7 +129,7 @@ impl MigrationSession {
 
     /// Has the room forget a process that is home.
     fn leave_room(&self) -> Result<(), MoveError> {
-        self.decide(Told::Release, &ToRoom::Release { pid: self.pid })?;
+        self.decide(HomeCommand::Release, &ToRoom::Release { pid: self.pid })?;
         // Its number is free there when this is told; until then it could not go there again.
         let _ = self.expect(|heard| matches!(heard, RoomEvent::Left).then_some(Ok(())));
         Ok(())

@@ -7,7 +7,7 @@ use crate::migration::session::MigrationSession;
 use crate::room::event::RoomEvent;
 use crate::room::state::Room;
 use checkpoint::{BodyError, Course, Dense, Run};
-use control_protocol::moves::{How, Parts, Stage, Wish};
+use control_protocol::moves::{How, MoveOptions, Parts, Stage};
 use image::{Area, Image};
 use room_protocol::ToRoom;
 use room_protocol::message::onward::{self, Order, Said, Ticket, Went};
@@ -67,34 +67,34 @@ impl<'a> IncomingPrecopy<'a> {
 
 impl MigrationSession {
     /// Has the memory come ahead, if that is wanted or makes the stop shorter, and can be.
-    pub fn come_ahead(&self, wish: Wish) -> Result<Option<ReceivedPrecopy>, MoveError> {
-        let tries: &[bool] = match wish.how {
+    pub fn come_ahead(&self, options: MoveOptions) -> Result<Option<ReceivedPrecopy>, MoveError> {
+        let tries: &[bool] = match options.how {
             How::Auto => &[false, true],
             How::Pre => &[true],
             How::Stop | How::Post | How::Flush => &[],
         };
         for watched in tries {
-            match self.try_ahead(wish, *watched) {
+            match self.try_ahead(options, *watched) {
                 Ok(ahead) => return Ok(Some(ahead)),
                 Err(e @ (MoveError::CalledOff | MoveError::Silent(_))) => return Err(e),
-                Err(e) if wish.how == How::Pre => return Err(e),
+                Err(e) if options.how == How::Pre => return Err(e),
                 Err(e) => tracing::debug!("process {} comes home without its memory ahead: {e}", self.pid),
             }
         }
         Ok(None)
     }
 
-    fn try_ahead(&self, wish: Wish, watched: bool) -> Result<ReceivedPrecopy, MoveError> {
+    fn try_ahead(&self, options: MoveOptions, watched: bool) -> Result<ReceivedPrecopy, MoveError> {
         os::fault::at("come ahead")?;
         let ticket = next_ticket();
         let (fixed_us, bytes_per_s) =
-            self.room.sessions.costs("home", "pre", Parts::default()).limited(wish.pace.rate).parts();
+            self.room.sessions.costs("home", "pre", Parts::default()).limited(options.pace.rate).parts();
         let ahead = onward::Ahead {
             ticket,
-            max_freeze_us: wish.max_freeze_us,
+            max_freeze_us: options.max_freeze_us,
             fixed_us,
             bytes_per_s,
-            pace: wish.pace,
+            pace: options.pace,
             watched,
             files_alone: false,
         };

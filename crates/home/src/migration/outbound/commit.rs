@@ -13,7 +13,7 @@ use crate::migration::session::MigrationSession;
 use crate::room::event::RoomEvent;
 use crate::room::orders::Order;
 use checkpoint::BodyError;
-use migration_plan::protocol::Told;
+use migration_plan::protocol::HomeCommand;
 use os::pidfd::PidFd;
 use os::process_identity::ProcessIdentity;
 use room_protocol::ToRoom;
@@ -57,7 +57,7 @@ impl MigrationSession {
         flags.iter().for_each(|flags| self.room.tell(flags));
         since.tell_missed(&self.room);
         // From here on only the end of the process can undo it.
-        self.decide(Told::Resume, &ToRoom::Resume { pid: self.pid })?;
+        self.decide(HomeCommand::Resume, &ToRoom::Resume { pid: self.pid })?;
         self.room.return_rights(self.pid);
         os::fault::past("committed");
         if let Err(e) = implanted.go(collected, kept, &now.written(), was_stopped) {

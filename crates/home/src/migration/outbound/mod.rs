@@ -22,8 +22,8 @@ use crate::room::event::RoomEvent;
 use crate::room::progress::MoveProgress;
 use crate::room::state::Room;
 use checkpoint::{Ahead, BodyError, Headstart};
-use control_protocol::moves::{How, Leg, Wish};
-use migration_plan::protocol::{Side, Told};
+use control_protocol::moves::{HopReport, How, MoveOptions};
+use migration_plan::protocol::{HomeCommand, Side};
 use migration_plan::{Rounds, Way};
 use os::landlock_probe;
 use os::pages::Own;
@@ -35,7 +35,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug)]
 pub struct OutwardRequest {
     /// How its memory shall go.
-    pub wish: Wish,
+    pub options: MoveOptions,
     /// The user who wants it; 0: root, or the policy.
     pub asker_uid: u32,
 }
@@ -45,22 +45,27 @@ pub struct OutwardRequest {
 const TRIES_QUICK: usize = 2;
 
 /// Moves process `pid` to the room.
-pub fn run(room: &Arc<Room>, pid: i32, request: OutwardRequest, progress: Arc<MoveProgress>) -> Result<Leg, MoveError> {
+pub fn run(
+    room: &Arc<Room>,
+    pid: i32,
+    request: OutwardRequest,
+    progress: Arc<MoveProgress>,
+) -> Result<HopReport, MoveError> {
     if room.table().deputies.contains_key(&pid) {
         return Err(MoveError::Moving);
     }
-    let OutwardRequest { wish, asker_uid } = request;
+    let OutwardRequest { options, asker_uid } = request;
     // It is at home's memory already.
-    let wish = if wish.how == How::Flush { Wish { how: How::Post, ..wish } } else { wish };
-    let this = MigrationSession::begin(room, pid, Side::Home, wish.pace, progress)?;
+    let options = if options.how == How::Flush { MoveOptions { how: How::Post, ..options } } else { options };
+    let this = MigrationSession::begin(room, pid, Side::Home, options.pace, progress)?;
     this.asker_uid.set(asker_uid);
-    this.as_root.set(wish.as_root);
+    this.as_root.set(options.as_root);
     let pidfd = PidFd::open(pid).map_err(|e| if has_ended(pid) { BodyError::Gone } else { e.into() })?;
-    let mut moved = this.go_out(&pidfd, wish, false);
+    let mut moved = this.go_out(&pidfd, options, false);
     for tried in 1..TRIES_MAX {
         if moved.as_ref().is_err_and(MoveError::is_fleeting) && !has_ended(pid) {
             this.timings.borrow_mut().again();
-            moved = this.go_out(&pidfd, wish, tried >= TRIES_QUICK);
+            moved = this.go_out(&pidfd, options, tried >= TRIES_QUICK);
         }
     }
     // Whatever could not be read of it then has its reason in this.
@@ -68,14 +73,14 @@ pub fn run(room: &Arc<Room>, pid: i32, request: OutwardRequest, progress: Arc<Mo
 }
 
 impl MigrationSession {
-    fn go_out(&self, pidfd: &PidFd, wish: Wish, carefully: bool) -> Result<Leg, MoveError> {
+    fn go_out(&self, pidfd: &PidFd, options: MoveOptions, carefully: bool) -> Result<HopReport, MoveError> {
         let probe = landlock_probe::is_needed()
             .then(|| self.room.watchdog.witness(&os::process::status(self.pid)?))
             .transpose()?;
         let mut prepared = self.prepare(None)?;
         self.done("prepare");
-        let ahead = match self.ahead_if_wished(pidfd, &prepared, wish) {
-            Err(MoveError::Body(e)) if wish.how == How::Auto => {
+        let ahead = match self.precopy_if_wanted(pidfd, &prepared, options) {
+            Err(MoveError::Body(e)) if options.how == How::Auto => {
                 tracing::info!("process {} goes without pre-copy: {e}", self.pid);
                 // Another body: this one may have some of its pages.
                 self.call_off();
@@ -84,24 +89,29 @@ impl MigrationSession {
             }
             other => other,
         };
-        let follow_bytes = self.follow_bytes(&self.room.args.host, wish);
+        let follow_bytes = self.follow_bytes(&self.room.args.host, options);
         let headstart = ahead.map(|ahead| Headstart::of(self.pid, ahead));
         let terms = Terms { pidfd, follow_bytes, carefully, probe: probe.as_ref() };
         let left = headstart.and_then(|ahead| self.leave(prepared, ahead, &terms));
         let how = left.inspect_err(|_| self.call_off())?;
-        Ok(self.leg(&self.room.args.host, &how))
+        Ok(self.report(&self.room.args.host, &how))
     }
 
     /// Pre-copy, if it is wanted, or needed for the bound. Where the kernel cannot tell who writes
     /// what, `auto` does without.
-    fn ahead_if_wished(&self, pidfd: &PidFd, prepared: &Prepared, wish: Wish) -> Result<Option<Ahead>, MoveError> {
+    fn precopy_if_wanted(
+        &self,
+        pidfd: &PidFd,
+        prepared: &Prepared,
+        options: MoveOptions,
+    ) -> Result<Option<Ahead>, MoveError> {
         let areas = prepared.observed.image().areas;
         let own_bytes = checkpoint::filled_bytes(self.pid, &Own::of(self.pid)?, &areas)?;
         let parts = prepared.observed.parts(self.pid);
-        let costs = |how| self.room.sessions.costs(&self.room.args.host, how, parts).limited(wish.pace.rate);
-        let chosen = costs("stop").choose(own_bytes, wish.max_freeze_us);
-        let rounds = || Rounds::new(own_bytes, wish.max_freeze_us, costs("pre"));
-        match (wish.how, chosen) {
+        let costs = |how| self.room.sessions.costs(&self.room.args.host, how, parts).limited(options.pace.rate);
+        let chosen = costs("stop").choose(own_bytes, options.max_freeze_us);
+        let rounds = || Rounds::new(own_bytes, options.max_freeze_us, costs("pre"));
+        match (options.how, chosen) {
             (How::Stop, _) | (How::Auto, Way::Stop) => self.lay_out_there(&prepared.observed).map(|()| None),
             (How::Post | How::Flush, _) => self.send_files(&prepared.observed),
             (How::Auto, Way::Copy) => self.send_copy(&prepared.observed, rounds()),
@@ -113,7 +123,7 @@ impl MigrationSession {
     pub fn call_off(&self) {
         self.stocked.borrow_mut().clear();
         self.room.return_rights(self.pid);
-        if self.decide(Told::Release, &ToRoom::Release { pid: self.pid }).is_err() {
+        if self.decide(HomeCommand::Release, &ToRoom::Release { pid: self.pid }).is_err() {
             return;
         }
         let _ = self.expect(|heard| matches!(heard, RoomEvent::Left).then_some(Ok(())));

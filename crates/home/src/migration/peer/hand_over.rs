@@ -15,11 +15,11 @@ use crate::room::peer::{Handover, PeerRoom, StewardMessage};
 use crate::room::progress::MoveProgress;
 use crate::room::state::Room;
 use checkpoint::{BodyError, Course};
-use control_protocol::moves::{How, Leg, Parts, Stage, Wish};
+use control_protocol::moves::{HopReport, How, MoveOptions, Parts, Stage};
 use control_protocol::steward::ToSteward;
 use image::Image;
 use migration_plan::Way;
-use migration_plan::protocol::{Side, Told};
+use migration_plan::protocol::{HomeCommand, Side};
 use os::awake::Awake;
 use room_protocol::ToRoom;
 use room_protocol::message::Family;
@@ -48,23 +48,23 @@ pub fn run(
     room: &Arc<Room>,
     pid: i32,
     beyond: &PeerRoom,
-    wish: Wish,
+    options: MoveOptions,
     progress: Arc<MoveProgress>,
-) -> Result<Leg, MoveError> {
+) -> Result<HopReport, MoveError> {
     check(room, pid)?;
-    if wish.how == How::Flush {
+    if options.how == How::Flush {
         return Err(BodyError::Stays("what is flushed goes to home's memory".into()).into());
     }
-    let this = MigrationSession::begin(room, pid, Side::Room, wish.pace, progress)?;
-    let (mut turn, mut wish) = (0, wish);
+    let this = MigrationSession::begin(room, pid, Side::Room, options.pace, progress)?;
+    let (mut turn, mut options) = (0, options);
     loop {
         turn += 1;
         this.timings.borrow_mut().again();
-        match this.pass(beyond, turn, wish) {
+        match this.pass(beyond, turn, options) {
             Err(e) if e.is_fleeting() && this.has_stayed() && turn < TRIES_MAX => {}
-            Err(MoveError::NotAhead(why)) if wish.how == How::Auto => {
+            Err(MoveError::NotAhead(why)) if options.how == How::Auto => {
                 tracing::info!("process {pid} goes without pre-copy: {why}");
-                wish.how = How::Post;
+                options.how = How::Post;
             }
             other => return other,
         }
@@ -99,7 +99,7 @@ fn check(room: &Room, pid: i32) -> Result<(), MoveError> {
 }
 
 impl MigrationSession {
-    fn pass(&self, beyond: &PeerRoom, turn: u32, wish: Wish) -> Result<Leg, MoveError> {
+    fn pass(&self, beyond: &PeerRoom, turn: u32, options: MoveOptions) -> Result<HopReport, MoveError> {
         let mut ticket = beyond.ticket;
         // Nothing of an earlier try is let in.
         ticket[0] ^= turn as u8;
@@ -107,11 +107,11 @@ impl MigrationSession {
         talk.listen(&self.room, self.pid, turn)?;
         let gone = self
             .prepare_beyond(&talk, &PeerRoom { ticket, ..beyond.clone() }, turn)
-            .and_then(|(own_bytes, written)| Ok((self.pages_ahead(&beyond.node, ticket, own_bytes, wish)?, written)))
+            .and_then(|(own_bytes, written)| Ok((self.pages_ahead(&beyond.node, ticket, own_bytes, options)?, written)))
             .and_then(|(ahead, written)| {
                 // What goes at once takes long, and nobody waits for microseconds.
                 let awake = ahead.is_some().then(Awake::now);
-                Ok((ahead, self.stop_and_send(&beyond.node, turn, wish)?, written, awake))
+                Ok((ahead, self.stop_and_send(&beyond.node, turn, options)?, written, awake))
             })
             .and_then(|(ahead, sent, written, _awake)| {
                 self.switch(&talk, turn, &sent, &written).map(|()| (ahead, sent.follows))
@@ -121,12 +121,12 @@ impl MigrationSession {
                 self.await_end(turn, follows)?;
                 let alone = if follows.is_some() { "post" } else { "stop" };
                 let how = ahead.map_or_else(|| alone.to_owned(), |course| course.how(follows.is_some()));
-                Ok(self.leg(&beyond.node, &how))
+                Ok(self.report(&beyond.node, &how))
             }
             Err(e) => {
                 talk.end();
                 if self.protocol.get().owner() == Side::Room {
-                    self.decide(Told::Resume, &ToRoom::Resume { pid: self.pid })?;
+                    self.decide(HomeCommand::Resume, &ToRoom::Resume { pid: self.pid })?;
                     self.send_signals_on();
                     if !self.protocol.get().is_settled() {
                         let _ = self.expect(|heard| matches!(heard, RoomEvent::Whole(_)).then_some(Ok(())));
@@ -171,16 +171,22 @@ impl MigrationSession {
     }
 
     /// Pre-copy, if it is wanted, or needed for the bound.
-    fn pages_ahead(&self, to: &str, ticket: Ticket, own_bytes: u64, wish: Wish) -> Result<Option<Course>, MoveError> {
-        let costs = |how| self.room.sessions.costs(to, how, Parts::default()).limited(wish.pace.rate);
-        let (watched, files_alone) = match (wish.how, costs("stop").choose(own_bytes, wish.max_freeze_us)) {
+    fn pages_ahead(
+        &self,
+        to: &str,
+        ticket: Ticket,
+        own_bytes: u64,
+        options: MoveOptions,
+    ) -> Result<Option<Course>, MoveError> {
+        let costs = |how| self.room.sessions.costs(to, how, Parts::default()).limited(options.pace.rate);
+        let (watched, files_alone) = match (options.how, costs("stop").choose(own_bytes, options.max_freeze_us)) {
             (How::Auto, Way::Copy) => (false, false),
             (How::Auto, Way::Pre) | (How::Pre, _) => (true, false),
             (How::Post, _) => (false, true),
             _ => return Ok(None),
         };
         let (fixed_us, bytes_per_s) = costs("pre").parts();
-        let (max_freeze_us, pace) = (wish.max_freeze_us, wish.pace);
+        let (max_freeze_us, pace) = (options.max_freeze_us, options.pace);
         let order = onward::Ahead { ticket, max_freeze_us, fixed_us, bytes_per_s, pace, watched, files_alone };
         self.progress.begin(Stage::Ahead, own_bytes);
         self.room.tell(&ToRoom::Onward { pid: self.pid, order: onward::Order::Ahead(order) });
@@ -217,13 +223,13 @@ impl MigrationSession {
 
     /// The body stands still, and all of it is there but what follows: by which loan, if anything
     /// does. And how many notices had come to its room.
-    fn stop_and_send(&self, to: &str, turn: u32, wish: Wish) -> Result<SentOn, MoveError> {
+    fn stop_and_send(&self, to: &str, turn: u32, options: MoveOptions) -> Result<SentOn, MoveError> {
         os::fault::at("recall")?;
-        let (pid, pace) = (self.pid, wish.pace);
-        let follow_bytes = self.follow_bytes(to, wish);
+        let (pid, pace) = (self.pid, options.pace);
+        let follow_bytes = self.follow_bytes(to, options);
         self.hold_signals();
         self.decide(
-            Told::Recall,
+            HomeCommand::Recall,
             &ToRoom::Recall { pid, follow_bytes, pace, onward: true, ahead: None, family: Family::Stays },
         )?;
         let (mut whole, mut stands, mut changed, mut follows, mut noticed) = (false, false, false, None, 0);
@@ -291,7 +297,7 @@ impl MigrationSession {
     }
 
     fn release(&self) -> Result<(), MoveError> {
-        self.decide(Told::Release, &ToRoom::Release { pid: self.pid })
+        self.decide(HomeCommand::Release, &ToRoom::Release { pid: self.pid })
     }
 
     /// An error: it was not taken. If nothing is said of it, it may be yet, or it ends as one does

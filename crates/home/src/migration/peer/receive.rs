@@ -15,7 +15,7 @@ use crate::room::state::Room;
 use checkpoint::{BodyError, preliminary};
 use image::{File, Image, Object, Opened};
 use migration_plan::Pace;
-use migration_plan::protocol::{Side, Told};
+use migration_plan::protocol::{HomeCommand, Side};
 use os::pidfd::PidFd;
 use os::process::{self, FdInfo};
 use room_protocol::ToRoom;
@@ -227,7 +227,7 @@ impl MigrationSession {
         flags.unwrap_or_default().iter().for_each(|flags| self.room.tell(flags));
         let changed: BTreeSet<StandinId> = changed.iter().filter_map(|fd| standins.get(fd)).copied().collect();
         self.room.notice(changed.into_iter().collect());
-        self.decide(Told::Resume, &ToRoom::Resume { pid: self.pid })?;
+        self.decide(HomeCommand::Resume, &ToRoom::Resume { pid: self.pid })?;
         self.room.return_rights(self.pid);
         if let Some(deputy) = self.room.table().deputies.get_mut(&self.pid) {
             closed.into_iter().for_each(|fd| close(deputy, fd));
@@ -264,7 +264,7 @@ impl MigrationSession {
 
     fn call_off_coming(&self) {
         self.room.return_rights(self.pid);
-        if self.decide(Told::Release, &ToRoom::Release { pid: self.pid }).is_ok() {
+        if self.decide(HomeCommand::Release, &ToRoom::Release { pid: self.pid }).is_ok() {
             let _ = self.expect(|heard| matches!(heard, RoomEvent::Left).then_some(Ok(())));
         }
     }
