@@ -6,6 +6,7 @@
 mod cluster;
 mod job;
 mod jobs;
+mod pvm;
 mod report;
 
 use crate::Error;
@@ -18,6 +19,7 @@ use std::path::{Path, PathBuf};
 pub(crate) use cluster::{ask, living};
 pub use job::Job;
 pub use jobs::{hold, pulse};
+pub use pvm::{TableArgs, measure as measure_pvm};
 
 /// The variable in which the lab tells how many times as fast its daemons' policies run.
 const PACE: &str = "TERN_PACE";

@@ -3,6 +3,7 @@
 
 mod exchange;
 mod family;
+mod stream_ends;
 
 pub use exchange::echo;
 
@@ -15,7 +16,7 @@ use std::path::Path;
 use std::time::Instant;
 
 const USAGE: &str = "__bench-guest clock|getpid|getppid|touch|fork|vfork|thread|pipe|socket|pipe-stream|ping N | pread|stat FILE N | open DIR N | \
-                     write BYTES N | read FILE | copy FROM TO | burn ROUNDS | job ROUNDS | hold MIB ROUNDS | pulse MS,MS,...";
+                     write BYTES N | read FILE | copy FROM TO | burn ROUNDS | job ROUNDS | hold MIB ROUNDS | pulse MS,MS,... | talk-serve AT | talk-ask AT";
 
 /// Runs one of the programs. Prints nanoseconds per repetition (for `read`: in all) on standard
 /// error.
@@ -46,10 +47,17 @@ pub fn main(args: &[String]) -> u8 {
         }
         ["hold", mib, rounds] => crate::balance::hold(number(mib), number(rounds)),
         ["pulse", beats] => crate::balance::pulse(beats),
+        ["talk-serve", at] => return quiet(stream_ends::serve(at)),
+        ["talk-ask", at] => return quiet(stream_ends::ask(at)),
         ["copy", from, to] => copy(Path::new(from), Path::new(to)),
         _ => Err(std::io::Error::other(USAGE)),
     };
     said(measured)
+}
+
+/// Gives the exit status of a guest that says nothing at its end.
+fn quiet(done: std::io::Result<f64>) -> u8 {
+    done.map_or_else(|e| said(Err::<f64, _>(e)), |_| 0)
 }
 
 fn said(measured: std::io::Result<impl std::fmt::Display>) -> u8 {

@@ -12,18 +12,22 @@ mod citizen;
 mod crowd;
 mod figures;
 mod heap;
+mod jobs_over_nodes;
 mod memory;
 mod moving;
 mod pair;
 mod pairs;
 mod place;
+mod reach;
 mod real;
 mod remote;
 mod report;
 mod rest;
+mod ring;
 mod run;
 mod stats;
 mod stream;
+mod streams;
 mod victim;
 mod wire;
 
@@ -62,7 +66,17 @@ enum What {
     /// Measure many moves at once: every node of a lab to another one, beside TCP streams and
     /// checkpoints (run it outside the lab's nodes)
     Pairs(pairs::Args),
-    /// Plot the results of `memory` and `pairs`
+    /// Measure a stream between two processes by where they run: at home, one or both moved, beside
+    /// TCP between nodes
+    Streams(streams::Args),
+    /// Run a ring of PVM tasks or MPI ranks by where they run (Barak and others, Table 2): at home,
+    /// over nodes, the same with tern refining, and begun at home and moved to the nodes. Nodes
+    /// need the library (a lab: `tern lab up --whole`, then `tern bench reach`)
+    Ring(ring::Args),
+    /// Have the nodes of a lab reach each other by ssh, for jobs over nodes (run it outside the
+    /// lab's nodes)
+    Reach(reach::Args),
+    /// Plot the results of `memory`, `pairs`, `streams` and `ring`
     Report(report::Args),
     /// Run one node's part of `pairs`
     #[command(hide = true)]
@@ -80,7 +94,7 @@ enum What {
     Rest(rest::Args),
     /// Run equal jobs on equal nodes: the policy on real processes, beside its bounds and placing
     /// in turn (Barak and La'adan, Table 1)
-    Table1(balance::Args),
+    Table1(balance::TableArgs),
     /// Run jobs of random length on equal nodes, with the same comparison (their Figure 2)
     Fig2(balance::Args),
     /// Run equal jobs beside processes that run and pause, with the same comparison (their Figure
@@ -190,7 +204,8 @@ pub fn main(args: &Args, run_dir: &std::path::Path, state: &std::path::Path) -> 
             false => report.table(),
         }),
         What::Memory(args) => memory::measure(args),
-        What::Table1(args) => balance::measure(args, include_str!("../../../scenarios/table1.toml"), false),
+        What::Table1(args) if args.pvm => balance::measure_pvm(args, include_str!("../../../scenarios/table1.toml")),
+        What::Table1(args) => balance::measure(&args.all, include_str!("../../../scenarios/table1.toml"), false),
         What::Fig2(args) => balance::measure(args, include_str!("../../../scenarios/fig2.toml"), false),
         What::Fig3(args) => balance::measure(args, include_str!("../../../scenarios/fig3.toml"), false),
         What::Speeds(args) => balance::measure(args, include_str!("../../../scenarios/speeds.toml"), false),
@@ -202,6 +217,9 @@ pub fn main(args: &Args, run_dir: &std::path::Path, state: &std::path::Path) -> 
         What::Programs(args) => real::measure(args),
         What::Rest(args) => rest::measure(args),
         What::Pairs(args) => pairs::measure(args),
+        What::Streams(args) => streams::measure(args),
+        What::Ring(args) => ring::measure(args),
+        What::Reach(args) => reach::set_up(args),
         What::Report(args) => report::write(args),
         What::Pair(args) => pair::serve(args),
         What::Sink { at, once } => stream::sink(*at, *once, state).map(|()| String::new()),

@@ -1,6 +1,6 @@
-//! `tern bench report`: plots of the results of `tern bench memory` and `tern bench pairs`.
+//! `tern bench report`: plots of the results of `tern bench memory`, `pairs`, `streams` and `ring`.
 
-use crate::{Error, memory, pairs};
+use crate::{Error, memory, pairs, ring, streams};
 use clap::Args as ClapArgs;
 use serde::Deserialize;
 use sim::{AxisLabel, Curve, svg_scaled};
@@ -24,6 +24,8 @@ pub struct Args {
 enum Row {
     Memory(Box<memory::Row>),
     Pairs(Box<pairs::Row>),
+    Streams(Box<streams::Row>),
+    Ring(Box<ring::Row>),
 }
 
 /// Writes the plots, and gives their names.
@@ -65,6 +67,12 @@ fn plots(rows: &[Row]) -> Vec<(String, String)> {
     plots.extend(by_writes(&memory));
     plots.extend(by_pairs(&pairs));
     plots.extend(by_buffer(&pairs));
+    let streams: Vec<&streams::Row> =
+        rows.iter().filter_map(|r| if let Row::Streams(r) = r { Some(&**r) } else { None }).collect();
+    let rings: Vec<&ring::Row> =
+        rows.iter().filter_map(|r| if let Row::Ring(r) = r { Some(&**r) } else { None }).collect();
+    plots.extend(by_message(&streams));
+    plots.extend(by_tasks(&rings));
     plots
 }
 
@@ -148,6 +156,37 @@ fn by_buffer(rows: &[&pairs::Row]) -> Vec<(String, String)> {
     all.iter().map(plot).collect()
 }
 
+/// Draws round trips by the size of messages: a plot for each kind of stream, a curve for each
+/// placement.
+fn by_message(rows: &[&streams::Row]) -> Vec<(String, String)> {
+    let all = grouped(rows, |r| r.stream.clone());
+    let plot = |(stream, rows): (&String, &Vec<&streams::Row>)| {
+        let curves: Vec<Curve> = rows
+            .iter()
+            .map(|r| rising(&r.placement, r.round_trips.iter().map(|trip| (trip.bytes as f64, trip.us))))
+            .collect();
+        let (x, y) = (AxisLabel::logarithmic("bytes of a message"), AxisLabel::logarithmic("round trip, us"));
+        (file(&["streams", stream]), svg_scaled(&format!("streams, {stream}"), x, y, &curves))
+    };
+    all.iter().map(plot).collect()
+}
+
+/// Draws the time of rings by the number of tasks: a plot for each library and size, a curve for
+/// each way to spread it.
+fn by_tasks(rows: &[&ring::Row]) -> Vec<(String, String)> {
+    let all = grouped(rows, |r| (r.library.clone(), r.kib));
+    let plot = |((library, kib), rows): (&(String, u64), &Vec<&ring::Row>)| {
+        let curves: Vec<Curve> = grouped(rows, |r| r.column.clone())
+            .into_iter()
+            .map(|(name, rows)| rising(&name, rows.iter().map(|r| (f64::from(r.tasks), r.seconds))))
+            .collect();
+        let title = format!("ring, {library}, messages of {kib} KiB");
+        let (x, y) = (AxisLabel::linear("tasks"), AxisLabel::logarithmic("s"));
+        (file(&["ring", library, &format!("{kib}KiB")]), svg_scaled(&title, x, y, &curves))
+    };
+    all.iter().map(plot).collect()
+}
+
 /// Gives the bound on a node's rate: that of limited links, or else of plain streams in the same
 /// pattern.
 fn bound(row: &pairs::Row) -> f64 {
@@ -190,6 +229,17 @@ mod tests {
         "free_ms":80.0,"sent_mb":17.0,"asked_mb":0.0,"gap_ms":5.0,"gap_most_ms":6.0}"#;
     const PAIRS: &str = r#"{"link":"unlimited","distance":"one bridge","pairs":2,"mib":128,"way":"stop","buffer_bytes":4096,"bound_mb_s":null,"disk_mb_s":5.0,"moves":{"least":1.0,"median":2.0,"most":3.0,"all":4.0},
         "streams":{"least":1.0,"median":2.0,"most":3.0,"all":4.0},"share":1.0,"checkpoints":{"least":1.0,"median":2.0,"most":3.0,"all":4.0},"still_ms":[1.0,2.0]}"#;
+
+    const STREAMS: &str = r#"{"stream":"tcp","placement":"both at home","round_trips":[{"bytes":1,"us":12.0},{"bytes":1024,"us":14.0}],"mb_s":900.0}"#;
+    const RING: &str = r#"{"library":"pvm","tasks":4,"kib":16,"column":"nodes","cycles":60,"seconds":0.5,"moves":0}"#;
+
+    #[test]
+    fn jobs_and_streams_are_plotted() {
+        let plots = plots(&understand(&format!("{STREAMS}\n{RING}\n")).unwrap());
+        let names: Vec<&str> = plots.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["streams-tcp.svg", "ring-pvm-16kib.svg"]);
+        assert!(plots[0].1.contains("both at home") && plots[1].1.contains("nodes"));
+    }
 
     #[test]
     fn results_are_plotted() {

@@ -5,7 +5,7 @@ use sim::{Curve, svg};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-const ORDER: [&str; 5] = ["tern", "static", "refined", "moved", "opportunity"];
+const ORDER: [&str; 6] = ["tern", "static", "refined", "moved", "opportunity", "pvm"];
 
 /// Formats one run.
 pub fn line(outcome: &Outcome) -> String {

@@ -22,6 +22,7 @@ int main(int argc, char **argv) {
     double begun = seconds();
     for (uint64_t round = 1; !last || round <= last; round++) {
         uint32_t bytes = size_at(&sizes, round), whole = bytes + sizeof(struct stamp);
+        if (rounds && round == 2) begun = seconds();
         if (!last && !index) last = last_round(round, rounds, size);
         if (rounds && round > 1) {
             struct stamp stamp = {round, last, 0, index, bytes};
@@ -51,7 +52,7 @@ int main(int argc, char **argv) {
     unsigned long long all_sent = 0, sent = bytes_sent;
     MPI_Reduce(&sent, &all_sent, 1, MPI_UNSIGNED_LONG_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
     if (!index) {
-        printf("all right: %llu rounds, %llu bytes, %.6f s\n", (unsigned long long)last, all_sent, longest);
+        printf("all right: %llu rounds, %llu bytes, %.6f s\n", (unsigned long long)(rounds ? rounds : last), all_sent, longest);
         fflush(stdout);
     }
     MPI_Barrier(MPI_COMM_WORLD);

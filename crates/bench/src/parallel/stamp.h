@@ -109,10 +109,10 @@ static void await_release(void) {
     while (!access("hold", F_OK)) usleep(10000);
 }
 
-/* Tells when the ring ends: after `rounds`, or some rounds after there is a file `end`, so that all
+/* Tells when the ring ends: after `rounds` that are timed and one before them, which connects, or some rounds after there is a file `end`, so that all
  * tasks have heard of it by then. */
 static uint64_t last_round(uint64_t round, uint64_t rounds, int size) {
-    if (rounds) return rounds;
+    if (rounds) return rounds + 1;
     return access("end", F_OK) ? 0 : round + 2 * size;
 }
 
