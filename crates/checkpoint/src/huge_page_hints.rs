@@ -22,7 +22,7 @@ const CHUNK_WITHIN: Duration = Duration::from_millis(60);
 
 /// Finds full memory among these runs, which are about to be sent of process `pid` for the first
 /// time, and that can have huge pages.
-pub fn dense(pid: i32, runs: &[Run], areas: &[Area]) -> Result<Vec<Run>, BodyError> {
+pub fn huge_page_ranges(pid: i32, runs: &[Run], areas: &[Area]) -> Result<Vec<Run>, BodyError> {
     let ranges: Vec<Range> = runs.iter().map(|(at, bytes)| (*at, at + bytes)).collect();
     let fitting: Vec<Range> = areas.iter().filter(|a| can_be_huge(a)).map(|a| (a.start, a.end)).collect();
     let mut found = Vec::new();
@@ -53,9 +53,9 @@ fn whole(range: Range) -> Option<Range> {
 
 /// Ranges that will be full and have no huge pages yet.
 #[derive(Debug, Default)]
-pub struct Dense(Ranges);
+pub struct HugePageHints(Ranges);
 
-impl Dense {
+impl HugePageHints {
     /// Notes runs that will be full. Ignored where the machine's owner wants no huge pages, or
     /// where all memory has them anyway.
     pub fn expect(&mut self, runs: &[Run]) {
@@ -122,8 +122,8 @@ mod tests {
         fill(at, 80 * MIB, 1);
         let area = Area::anonymous(at, at + 80 * MIB, RW);
         let run = (at + 4096, 40 * MIB);
-        assert_eq!(dense(me, &[run], &[area]).unwrap(), [(at + HUGE, 38 * MIB)]);
-        assert_eq!(dense(me, &[(at, 16 * MIB)], &[area]).unwrap(), [], "little");
+        assert_eq!(huge_page_ranges(me, &[run], &[area]).unwrap(), [(at + HUGE, 38 * MIB)]);
+        assert_eq!(huge_page_ranges(me, &[(at, 16 * MIB)], &[area]).unwrap(), [], "little");
         let advice = [libc::MADV_NOHUGEPAGE as u8, 0, 0, 0];
         for other in [
             Area { advice, ..area },
@@ -132,10 +132,10 @@ mod tests {
             Area { shared: true, ..area },
             Area { content: Content::File { file: 0, offset: 0 }, ..area },
         ] {
-            assert_eq!(dense(me, &[run], &[other]).unwrap(), [], "{other:?}");
+            assert_eq!(huge_page_ranges(me, &[run], &[other]).unwrap(), [], "{other:?}");
         }
         fill(at + HUGE, 8 * MIB, 0);
-        assert_eq!(dense(me, &[run], &[area]).unwrap(), [], "zeros");
+        assert_eq!(huge_page_ranges(me, &[run], &[area]).unwrap(), [], "zeros");
     }
 
     /// Pages that were written before the hint stay as they are, and memory outside the ranges is
@@ -146,7 +146,7 @@ mod tests {
         let at = mapped(12 * MIB);
         fill(at + 3 * MIB, 5 * MIB, 7);
         // Whatever the machine's setting for huge pages.
-        let mut dense = Dense(whole((at + MIB, at + 10 * MIB)).into_iter().collect());
+        let mut dense = HugePageHints(whole((at + MIB, at + 10 * MIB)).into_iter().collect());
         assert_eq!(dense.0.iter().collect::<Vec<_>>(), [(at + 2 * MIB, at + 10 * MIB)]);
         dense.follow(&me, &[(at, MIB)]);
         assert_eq!(dense.0.bytes(), 8 * MIB, "not there yet");

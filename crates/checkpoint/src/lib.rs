@@ -53,7 +53,7 @@ pub use freeze::{Frozen, Slept, end_its_call, freeze};
 pub use give::give;
 pub use headstart::{Headstart, Left};
 pub use huge::{make_huge, wanted_huge};
-pub use huge_page_hints::{Dense, dense};
+pub use huge_page_hints::{HugePageHints, huge_page_ranges};
 pub use keys::{find_keys, set_keys};
 pub use lender::{Batch as LentBatch, Lender, Lenders, Lent};
 pub use memories::{
@@ -64,10 +64,10 @@ pub use missing::{register, watch_missing};
 pub use objects::{Gathered, OpenDescriptor, make_objects};
 pub use open_files::OpenFiles;
 pub use os::inject::{Batch, Inside, REGION_BYTES};
-pub use page_cache::{Leftover, Leftovers};
+pub use page_cache::{CachedPages, PageCache};
 pub use pager::Pager;
 pub use pages::{PagesToSend, Run, each_batch, each_of, filled_bytes, lie_within, own_runs};
-pub use peer_pages::{Divided, PageHash, Stocked, page_hash};
+pub use peer_pages::{Divided, PageHash, PeerPages, page_hash};
 pub use rare_state::{OTHER_CODE, set_dumpable};
 pub use rebuild::{
     Existing, Given, discard, finish, free_place, free_place_for, give_way, map_beside, map_memory, relayout_memory,

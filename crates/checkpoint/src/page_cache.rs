@@ -1,7 +1,7 @@
 //! A cache of the pages of processes that have left over a slow link, from home or from a node:
 //! pages as they were sent. The kernel may reclaim them whenever it needs memory
 //! ([`os::reclaimable_memory`]). If the process comes back, unchanged pages need not be sent
-//! ([`crate::Stocked`]). Nothing depends on the cache.
+//! ([`crate::PeerPages`]). Nothing depends on the cache.
 
 use crate::copied::FILES_BYTES_MAX;
 use crate::pages::{PAGE, Run};
@@ -24,7 +24,7 @@ const PART_BYTES: u64 = 512 << 10;
 
 /// The cached pages of all processes that have left.
 #[derive(Debug)]
-pub struct Leftovers {
+pub struct PageCache {
     stock: Mutex<CacheState>,
     /// Whether the link was slow when it was measured last.
     slow: AtomicBool,
@@ -46,17 +46,17 @@ struct CachedProcess {
     noted: u64,
 }
 
-impl Leftovers {
+impl PageCache {
     /// Creates the cache for this machine; it stays empty on a machine with less than
     /// `CORE_LEAST_MILLI`.
-    pub fn of_machine() -> Leftovers {
+    pub fn of_machine() -> PageCache {
         let is_small = Share::find().cpu_quota_milli().is_some_and(|milli| milli < CORE_LEAST_MILLI);
-        Leftovers::new(if is_small { 0 } else { PAGES_MAX })
+        PageCache::new(if is_small { 0 } else { PAGES_MAX })
     }
 
-    fn new(pages_max: usize) -> Leftovers {
+    fn new(pages_max: usize) -> PageCache {
         let stock = Mutex::new(CacheState { pages_max, guests: HashMap::new(), notes: 0 });
-        Leftovers { stock, slow: AtomicBool::new(false) }
+        PageCache { stock, slow: AtomicBool::new(false) }
     }
 
     fn lock(&self) -> MutexGuard<'_, CacheState> {
@@ -93,12 +93,12 @@ impl Leftovers {
     }
 
     /// Takes the pages of `pid` out of the cache. The kernel does not reclaim them any more.
-    pub fn claim(&self, pid: i32) -> Option<Leftover> {
+    pub fn claim(&self, pid: i32) -> Option<CachedPages> {
         let left = self.lock().guests.remove(&pid)?;
-        Some(Leftover {
+        Some(CachedPages {
             places: left.places,
             chunks: left.chunks.into_iter().map(ReclaimableMemory::claim).collect(),
-            ..Leftover::default()
+            ..CachedPages::default()
         })
     }
 }
@@ -149,14 +149,14 @@ impl CachedProcess {
 
 /// The cached pages of a process that is about to come back.
 #[derive(Debug, Default)]
-pub struct Leftover {
+pub struct CachedPages {
     places: BTreeMap<u64, usize>,
     chunks: Vec<Claimed>,
-    /// Pages that arrived in advance since ([`crate::Stocked::advance`]).
+    /// Pages that arrived in advance since ([`crate::PeerPages::advance`]).
     advanced: HashMap<u64, Box<[u8]>>,
 }
 
-impl Leftover {
+impl CachedPages {
     /// Takes pages that have arrived in advance. Returns false, and takes none, beyond the limit.
     pub fn advance(&mut self, runs: &[Run], bytes: &[u8]) -> bool {
         let may_be = (self.advanced.len() * PAGE + bytes.len()) as u64 <= FILES_BYTES_MAX;
@@ -233,28 +233,28 @@ mod tests {
 
     #[test]
     fn returning_processes_find_the_pages_sent_last() {
-        let leftovers = Leftovers::new(PAGES_MAX);
-        leftovers.note(7, &[(0x1000, 0x2000), (0x9000, 0x1000)], &[page(1), page(2), page(3)].concat());
-        leftovers.note(7, &[(0x2000, 0x1000), (0xa000, 0x1000)], &[page(4), page(0)].concat());
-        leftovers.note(7, &[(0x5000, 0x400)], &[5; 0x400]);
-        assert!(leftovers.claim(8).is_none());
-        let left = leftovers.claim(7).unwrap();
+        let cache = PageCache::new(PAGES_MAX);
+        cache.note(7, &[(0x1000, 0x2000), (0x9000, 0x1000)], &[page(1), page(2), page(3)].concat());
+        cache.note(7, &[(0x2000, 0x1000), (0xa000, 0x1000)], &[page(4), page(0)].concat());
+        cache.note(7, &[(0x5000, 0x400)], &[5; 0x400]);
+        assert!(cache.claim(8).is_none());
+        let left = cache.claim(7).unwrap();
         let expected = [(0x1000, 1), (0x2000, 4), (0x9000, 3)].map(|(at, byte)| (at, page_hash(&page(byte))));
         assert_eq!(left.hashes(2).collect::<Vec<_>>(), [&expected[..2], &expected[2..]]);
         let runs = [(0x1000, 0x2000), (0x1000, 0x3000), (u64::MAX - 4095, 4096)];
         let expected = [(runs[0], Some([page(1), page(4)].concat())), (runs[1], None), (runs[2], None)];
         assert_eq!(left.parts(&runs).collect::<Vec<_>>(), expected);
-        assert!(leftovers.claim(7).is_none(), "once");
+        assert!(cache.claim(7).is_none(), "once");
     }
 
     #[test]
     fn pages_that_arrived_in_advance_count() {
-        let leftovers = Leftovers::new(PAGES_MAX);
-        leftovers.note(7, &[(0x1000, 0x2000)], &[page(1), page(2)].concat());
-        let mut left = leftovers.claim(7).unwrap();
+        let cache = PageCache::new(PAGES_MAX);
+        cache.note(7, &[(0x1000, 0x2000)], &[page(1), page(2)].concat());
+        let mut left = cache.claim(7).unwrap();
         assert!(left.advance(&[(0x2000, 0x2000)], &[page(3), page(4)].concat()));
         let runs = [(0x1000, 0x3000)];
-        let all = |left: &Leftover| left.parts(&runs).next().and_then(|(_, pages)| pages);
+        let all = |left: &CachedPages| left.parts(&runs).next().and_then(|(_, pages)| pages);
         assert_eq!((all(&left), left.left_bytes(runs[0])), (Some([page(1), page(3), page(4)].concat()), 4096));
         assert!(!left.advance(&[(0x10000, FILES_BYTES_MAX)], &vec![0; FILES_BYTES_MAX as usize]), "too much");
         left.recall();
@@ -264,19 +264,19 @@ mod tests {
 
     #[test]
     fn a_link_is_what_it_was_until_more_is_known() {
-        let leftovers = Leftovers::new(PAGES_MAX);
-        let wanted = [None, Some(true), None, Some(false), None].map(|slow| leftovers.wants(slow));
+        let cache = PageCache::new(PAGES_MAX);
+        let wanted = [None, Some(true), None, Some(false), None].map(|slow| cache.wants(slow));
         assert_eq!(wanted, [false, true, true, false, false]);
     }
 
     #[test]
     fn pages_of_processes_that_left_first_make_room() {
-        let leftovers = Leftovers::new(4);
+        let cache = PageCache::new(4);
         let note = |pid, at: u64, pages: u64| {
-            leftovers.note(pid, &[(at * 4096, pages * 4096)], &vec![1; pages as usize * PAGE]);
+            cache.note(pid, &[(at * 4096, pages * 4096)], &vec![1; pages as usize * PAGE]);
         };
         let left = || {
-            let stock = leftovers.lock();
+            let stock = cache.lock();
             let mut all: Vec<_> = stock.guests.iter().map(|(pid, left)| (*pid, left.places.len())).collect();
             all.sort_unstable();
             all
@@ -290,7 +290,7 @@ mod tests {
         // A single process keeps what was cached first.
         note(1, 10, 9);
         assert_eq!(left(), [(1, 4)]);
-        leftovers.forget(1);
+        cache.forget(1);
         assert_eq!(left(), []);
     }
 }

@@ -19,7 +19,7 @@ pub fn page_hash(page: &[u8]) -> PageHash {
 
 /// The hashes of the peer's pages, by address.
 #[derive(Debug, Default)]
-pub struct Stocked {
+pub struct PeerPages {
     hashes: HashMap<u64, PageHash>,
     /// Pages that were sent in advance. They replace what the peer had before.
     advanced: HashMap<u64, Box<[u8]>>,
@@ -36,7 +36,7 @@ pub struct Divided {
     pub bytes: Vec<u8>,
 }
 
-impl Stocked {
+impl PeerPages {
     /// Adds pages that the peer has listed.
     pub fn add(&mut self, pages: impl IntoIterator<Item = (u64, PageHash)>) {
         let room = KNOWN_MAX.saturating_sub(self.hashes.len());
@@ -50,7 +50,7 @@ impl Stocked {
 
     /// Forgets all pages: the peer has none any more.
     pub fn clear(&mut self) {
-        *self = Stocked::default();
+        *self = PeerPages::default();
     }
 
     /// Gives the pages among these that the peer does not have yet, for sending them in advance.
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn pages_that_the_peer_has_are_not_sent() {
-        let mut stocked = Stocked::default();
+        let mut stocked = PeerPages::default();
         let runs = [(0x1000, 0x3000), (0x9000, 0x1000)];
         let bytes = [page(1), page(2), page(3), page(4)].concat();
         assert_eq!(stocked.divide(&runs, &bytes), None);
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn pages_sent_in_advance_count_until_they_are_recalled() {
-        let mut stocked = Stocked::default();
+        let mut stocked = PeerPages::default();
         stocked.add([(0x1000, page_hash(&page(1)))]);
         let runs = [(0x1000, 0x3000)];
         let first = [page(1), page(2), page(3)].concat();
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn listed_pages_are_bounded() {
-        let mut stocked = Stocked::default();
+        let mut stocked = PeerPages::default();
         stocked.add((0..2 * KNOWN_MAX as u64).map(|n| (n * 4096, [0; 16])));
         assert_eq!(stocked.hashes.len(), KNOWN_MAX);
     }

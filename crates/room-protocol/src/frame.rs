@@ -34,13 +34,13 @@ pub enum Kind {
     /// Any frame of pages, packed, as [`crate::packed`] has it.
     Packed = 11,
     /// Runs of pages that the other end has from an earlier stay of the process, as it said
-    /// ([`crate::ToHome::Stocked`]), or in advance ([`Kind::Advance`]), and that are the same
+    /// ([`crate::ToHome::PeerPages`]), or in advance ([`Kind::Advance`]), and that are the same
     /// still; as [`crate::page_frames`] has them.
-    Stocked = 12,
+    PeerPages = 12,
     /// Runs of pages that come, and of which nearly all will; likewise.
-    Dense = 13,
+    HugePageHints = 13,
     /// Pages of a body that runs still (to home), which may be the same when it stops: then it is
-    /// [`Kind::Stocked`] that says so; as [`crate::page_frames`] has them.
+    /// [`Kind::PeerPages`] that says so; as [`crate::page_frames`] has them.
     Advance = 14,
     /// A process (4 bytes): whoever sends it wants to hear when all that it sent of that before is
     /// in place ([`crate::message::onward::Wanted::InPlace`]). From one room to another.
@@ -102,8 +102,8 @@ impl Head {
             9 => Kind::Pushed,
             10 => Kind::Vacant,
             11 => Kind::Packed,
-            12 => Kind::Stocked,
-            13 => Kind::Dense,
+            12 => Kind::PeerPages,
+            13 => Kind::HugePageHints,
             14 => Kind::Advance,
             15 => Kind::Await,
             other => return Err(HeadError::Kind(other)),

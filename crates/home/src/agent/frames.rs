@@ -87,8 +87,8 @@ fn take_turn(room: &Arc<Room>, files: &Arc<Server>, uplink: &Mutex<Receiver>, bo
             }
             Kind::Image
             | Kind::Pages
-            | Kind::Stocked
-            | Kind::Dense
+            | Kind::PeerPages
+            | Kind::HugePageHints
             | Kind::Advance
             | Kind::Later
             | Kind::Vacant
@@ -109,8 +109,8 @@ fn cargo(room: &Room, head: Head, body: &mut Vec<u8>) {
     match head.kind {
         Kind::Image => image_frames::image_part(room, body),
         Kind::Pages => image_frames::image_pages(room, room.bodies.hand_on(body), head.body_bytes),
-        Kind::Stocked => image_frames::pages_stocked(room, body),
-        Kind::Dense => image_frames::pages_dense(room, body),
+        Kind::PeerPages => image_frames::pages_stocked(room, body),
+        Kind::HugePageHints => image_frames::pages_dense(room, body),
         Kind::Advance => image_frames::pages_advance(room, room.bodies.hand_on(body), head.body_bytes),
         Kind::Later => image_frames::pages_later(room, body),
         Kind::Vacant => image_frames::pages_vacant(room, body),

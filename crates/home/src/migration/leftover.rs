@@ -10,9 +10,9 @@ use room_protocol::page_frames::STOCKED_PAGES;
 impl MigrationSession {
     /// Tells the room what there is.
     pub fn offer_leftover(&self) {
-        let Some(leftover) = self.room.leftovers.claim(self.pid) else { return };
+        let Some(leftover) = self.room.page_cache.claim(self.pid) else { return };
         for (pages, n) in leftover.hashes(STOCKED_PAGES).zip(0..) {
-            self.room.tell(&ToRoom::Stocked { pid: self.pid, pages, first: n == 0 });
+            self.room.tell(&ToRoom::PeerPages { pid: self.pid, pages, first: n == 0 });
         }
         *self.leftover.borrow_mut() = Some(leftover);
     }

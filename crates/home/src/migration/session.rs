@@ -14,7 +14,7 @@ use crate::room::orders::Order;
 use crate::room::progress::MoveProgress;
 use crate::room::sessions::UnderWay;
 use crate::room::state::Room;
-use checkpoint::{BodyError, Leftover, Stocked};
+use checkpoint::{BodyError, CachedPages, PeerPages};
 use control_protocol::moves::{HopReport, How, MoveOptions, Stage};
 use link::Bulk;
 use migration_plan::protocol::{HomeCommand, Protocol, Side};
@@ -51,9 +51,9 @@ pub struct MigrationSession {
     /// Bytes of pages that were sent, and of these those that are not in place yet.
     pub on_the_way: Cell<u64>,
     /// What the room has of it from an earlier stay.
-    pub stocked: RefCell<Stocked>,
+    pub stocked: RefCell<PeerPages>,
     /// What is here from before it left, if the room was told so.
-    pub leftover: RefCell<Option<Leftover>>,
+    pub leftover: RefCell<Option<CachedPages>>,
     /// Who has the process, and what the room owes.
     pub protocol: Cell<Protocol>,
     /// Of one that comes from another room: the number of the talk with the steward there.
@@ -150,8 +150,8 @@ impl MigrationSession {
             self.on_the_way.set(self.on_the_way.get().saturating_sub(*bytes));
         }
         match heard {
-            RoomEvent::Stocked(pages) => self.stocked.borrow_mut().add(pages.iter().copied()),
-            RoomEvent::Onward(room_protocol::message::onward::Said::Stocked { bytes }) => self.count_stocked(*bytes),
+            RoomEvent::PeerPages(pages) => self.stocked.borrow_mut().add(pages.iter().copied()),
+            RoomEvent::Onward(room_protocol::message::onward::Said::PeerPages { bytes }) => self.count_stocked(*bytes),
             _ => {}
         }
         self.loans.note(heard);
@@ -311,7 +311,7 @@ impl MigrationSession {
     /// Nothing is here any more: the room must not count on it in another move.
     pub fn withdraw_leftover(&self) {
         if self.leftover.take().is_some() {
-            self.room.tell(&ToRoom::Stocked { pid: self.pid, pages: Vec::new(), first: true });
+            self.room.tell(&ToRoom::PeerPages { pid: self.pid, pages: Vec::new(), first: true });
         }
     }
 }

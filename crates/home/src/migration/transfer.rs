@@ -32,10 +32,10 @@ impl MigrationSession {
         let batch_bytes = || self.bulk.borrow().batch_bytes();
         let send = |runs: &[Run], pages: &[u8]| self.send_pages(runs, pages);
         if fresh {
-            let dense = checkpoint::dense(self.pid, runs, areas)?;
+            let dense = checkpoint::huge_page_ranges(self.pid, runs, areas)?;
             dense
                 .chunks(page_frames::LATER_RUNS)
-                .try_for_each(|part| self.frame(Kind::Dense, &[&page_frames::pages_head(self.pid, part)]))?;
+                .try_for_each(|part| self.frame(Kind::HugePageHints, &[&page_frames::pages_head(self.pid, part)]))?;
         }
         let pages = checkpoint::PagesToSend { runs, memory, areas, fresh, unreadable };
         let sent = checkpoint::each_batch(pages, batch_bytes, send);
@@ -45,11 +45,11 @@ impl MigrationSession {
     /// Sends pages, but for those that the room has from an earlier stay.
     pub fn send_pages(&self, runs: &[Run], pages: &[u8]) -> Result<(), BodyError> {
         // What goes over a slow link may come back over one.
-        if self.room.leftovers.wants(self.bulk.borrow().is_slow()) || !self.stocked.borrow().is_empty() {
-            self.room.leftovers.note(self.pid, runs, pages);
+        if self.room.page_cache.wants(self.bulk.borrow().is_slow()) || !self.stocked.borrow().is_empty() {
+            self.room.page_cache.note(self.pid, runs, pages);
         }
         let Some(divided) = self.stocked.borrow().divide(runs, pages) else { return self.send_all(runs, pages) };
-        self.frame(Kind::Stocked, &[&page_frames::pages_head(self.pid, &divided.there)])?;
+        self.frame(Kind::PeerPages, &[&page_frames::pages_head(self.pid, &divided.there)])?;
         self.count_stocked(divided.there.iter().map(|run| run.1).sum());
         if divided.rest.is_empty() { Ok(()) } else { self.send_all(&divided.rest, &divided.bytes) }
     }

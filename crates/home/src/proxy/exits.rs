@@ -80,7 +80,7 @@ fn said_to_the_last(room: &Room, pid: i32, words: &str) -> bool {
 
 /// Has the deputy end as its body did, after `words` went to its standard error.
 pub fn exited(room: &Room, pid: i32, how: Ending, words: Option<String>) {
-    room.leftovers.forget(pid);
+    room.page_cache.forget(pid);
     let words = words.filter(|words| !said_to_the_last(room, pid, words));
     if let Some(deputy) = room.table().deputies.get_mut(&pid) {
         deputy.stderr = None;

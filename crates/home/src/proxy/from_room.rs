@@ -62,7 +62,7 @@ struct SessionEvent {
 fn session_event(message: ToHome) -> Result<SessionEvent, Box<ToHome>> {
     let (pid, event) = match message {
         ToHome::Taken { pid, bytes } => (pid, RoomEvent::Taken(bytes)),
-        ToHome::Stocked { pid, pages } => (pid, RoomEvent::Stocked(pages)),
+        ToHome::PeerPages { pid, pages } => (pid, RoomEvent::PeerPages(pages)),
         ToHome::LaidOut { pid, result } => (pid, RoomEvent::LaidOut(result)),
         ToHome::Rebuilt { pid, result } => (pid, RoomEvent::Rebuilt(result)),
         ToHome::Whole { pid, result } => (pid, RoomEvent::Whole(result)),
@@ -124,7 +124,7 @@ fn obey_about_bodies(room: &Room, message: ToHome) {
         ToHome::Usage { bodies } => usage(room, bodies),
         // Read before.
         ToHome::Hello { .. } | ToHome::RoomFailed { .. } | ToHome::Clock | ToHome::RoomReady => {}
-        ToHome::Taken { .. } | ToHome::Stocked { .. } | ToHome::LaidOut { .. } | ToHome::Rebuilt { .. } => {}
+        ToHome::Taken { .. } | ToHome::PeerPages { .. } | ToHome::LaidOut { .. } | ToHome::Rebuilt { .. } => {}
         ToHome::Whole { .. } | ToHome::Leaving { .. } | ToHome::Standing { .. } | ToHome::Share { .. } => {}
         ToHome::Shares { .. } | ToHome::Locked { .. } | ToHome::Drained { .. } | ToHome::Runs { .. } => {}
         ToHome::Left { .. } => {}

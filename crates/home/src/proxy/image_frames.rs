@@ -39,7 +39,7 @@ pub fn pages_advance(room: &Room, body: Body, wire_bytes: u32) {
 /// Pages of a process that come, and are full.
 pub fn pages_dense(room: &Room, body: &[u8]) {
     if let Some((pid, runs)) = room_protocol::page_frames::later(body) {
-        room.sessions.tell(pid, RoomEvent::Dense(runs));
+        room.sessions.tell(pid, RoomEvent::HugePageHints(runs));
     }
 }
 

@@ -8,7 +8,7 @@ use crate::restore::error::RestoreError;
 use crate::restore::locks::Locks;
 use crate::restore::{kept_files, reopen, signals};
 use crate::room::state::Room;
-use checkpoint::{BodyError, Collected, Dense, Existing, Given, Inside, Placement};
+use checkpoint::{BodyError, Collected, Existing, Given, HugePageHints, Inside, Placement};
 use image::Image;
 use migration_plan::{Range, Ranges};
 use os::areas::Area;
@@ -47,7 +47,7 @@ pub struct DeputyRestore {
     pub(super) cwd: Option<i32>,
     /// Pages that follow when it runs.
     pub(super) later: Ranges,
-    pub(super) dense: Dense,
+    pub(super) dense: HugePageHints,
     /// What will be at these numbers, and where it is now.
     pub(super) copies: Vec<(i32, i32)>,
     /// That the process took while it was away.
@@ -97,7 +97,7 @@ impl DeputyRestore {
             kept,
             cwd: None,
             later,
-            dense: Dense::default(),
+            dense: HugePageHints::default(),
             copies,
             locks,
             edges,

@@ -36,7 +36,7 @@ impl Room {
         self.poller.forget_process(pid);
         self.watchdog.dismiss(pid);
         self.forget_calls(pid);
-        self.leftovers.forget(pid);
+        self.page_cache.forget(pid);
         self.tell(&ToRoom::Kill { pid });
         // A process that is no deputy yet, or no more, runs at home and is nobody's to kill.
         let Some(deputy) = gone else {

@@ -18,7 +18,7 @@ pub enum RoomEvent {
     /// So many bytes of pages more are in place there.
     Taken(u64),
     /// These pages are there from an earlier stay.
-    Stocked(Vec<(u64, PageHash)>),
+    PeerPages(Vec<(u64, PageHash)>),
     /// Its memory is laid out, or not.
     LaidOut(Result<(), String>),
     /// The body stands, or not.
@@ -43,7 +43,7 @@ pub enum RoomEvent {
     /// These are here from before it left, and the same still.
     There(Vec<checkpoint::Run>),
     /// These come, and are full.
-    Dense(Vec<checkpoint::Run>),
+    HugePageHints(Vec<checkpoint::Run>),
     /// These follow when it runs here.
     Later(Vec<checkpoint::Run>),
     /// Everything was sent (but what follows), or why not.

@@ -33,7 +33,7 @@ pub struct Room {
     /// Processes that went to the room, and whose pages follow.
     pub lenders: checkpoint::Lenders,
     /// Pages of those that left.
-    pub leftovers: checkpoint::Leftovers,
+    pub page_cache: checkpoint::PageCache,
     /// Memory for frames of pages.
     pub bodies: link::Bodies,
     pagers: Mutex<HashMap<i32, Arc<checkpoint::Pager>>>,
@@ -55,7 +55,7 @@ impl Room {
             watchdog,
             sessions: Sessions::default(),
             lenders: checkpoint::Lenders::default(),
-            leftovers: checkpoint::Leftovers::of_machine(),
+            page_cache: checkpoint::PageCache::of_machine(),
             bodies: link::Bodies::default(),
             pagers: Mutex::default(),
             vigil: Vigil::default(),

@@ -101,8 +101,8 @@ pub enum Wanted {
     /// The answer to [`crate::Kind::Await`].
     InPlace,
     /// To [`crate::ToRoom::LayOut`]: pages that are there from an earlier stay, as in
-    /// [`crate::ToHome::Stocked`].
-    Stocked {
+    /// [`crate::ToHome::PeerPages`].
+    PeerPages {
         /// The pages, with their hashes.
         pages: Vec<(u64, [u8; 16])>,
         /// No more will come.
@@ -202,7 +202,7 @@ pub enum Said {
         wire_bytes: u64,
     },
     /// Pages need not be sent: the other room has them from an earlier stay.
-    Stocked {
+    PeerPages {
         /// Bytes of pages.
         bytes: u64,
     },

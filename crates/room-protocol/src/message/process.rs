@@ -24,7 +24,7 @@ impl ToHome {
             | Surroundings { pid, .. }
             | Refused { pid, .. }
             | Taken { pid, .. }
-            | Stocked { pid, .. }
+            | PeerPages { pid, .. }
             | LaidOut { pid, .. }
             | Rebuilt { pid, .. }
             | Runs { pid, .. }
@@ -71,7 +71,7 @@ impl ToRoom {
             | Taken { pid, .. }
             | LayOut { pid, .. }
             | Flags { pid, .. }
-            | Stocked { pid, .. }
+            | PeerPages { pid, .. }
             | Resume { pid }
             | Stays { pid, .. }
             | Recall { pid, .. }

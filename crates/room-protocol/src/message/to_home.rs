@@ -227,7 +227,7 @@ pub enum ToHome {
     },
     /// To [`ToRoom::LayOut`], before the answer: it has these pages from an earlier stay, by
     /// address, each with the first half of its blake3 hash.
-    Stocked {
+    PeerPages {
         /// PID of the process, at home.
         pid: i32,
         /// They; at most [`crate::page_frames::STOCKED_PAGES`].

@@ -85,9 +85,10 @@ pub enum ToRoom {
         /// Who sends the pages that follow, if any do.
         loan: u32,
     },
-    /// Home has these pages from before the process left, as in [`ToHome::Stocked`]: of those that
-    /// are the same when it comes home, it need only be told that ([`crate::Kind::Stocked`]).
-    Stocked {
+    /// Home has these pages from before the process left, as in [`ToHome::PeerPages`]: of those
+    /// that are the same when it comes home, it need only be told that
+    /// ([`crate::Kind::PeerPages`]).
+    PeerPages {
         /// PID of the process, at home.
         pid: i32,
         /// They; at most [`crate::page_frames::STOCKED_PAGES`].
@@ -100,7 +101,7 @@ pub enum ToRoom {
     LayOut {
         /// PID of the process, at home.
         pid: i32,
-        /// Say what it left there when it was there before ([`ToHome::Stocked`]).
+        /// Say what it left there when it was there before ([`ToHome::PeerPages`]).
         stocked: bool,
     },
     /// So many bytes of pages are in place: the sender may send as many more.

@@ -5,7 +5,7 @@
 use super::direct_link::{self};
 use super::shared::Shared;
 use crate::warden::direct_links::DirectLink;
-use checkpoint::{Ahead, BodyError, Copied, Stocked, preliminary};
+use checkpoint::{Ahead, BodyError, Copied, PeerPages, preliminary};
 use image::Image;
 use link::{Bulk, LinkError};
 use migration_plan::{Costs, Rounds};
@@ -137,7 +137,7 @@ pub struct Pages<'a> {
     /// The stream of the pages.
     pub bulk: Bulk,
     /// What the other room has already.
-    pub stocked: Stocked,
+    pub stocked: PeerPages,
     /// So many were sent.
     pub sent_bytes: u64,
 }
@@ -145,7 +145,7 @@ pub struct Pages<'a> {
 impl<'a> Pages<'a> {
     /// None was sent, and the other room has none.
     pub fn new(room: &'a Shared, pid: i32, way: &'a DirectLink, bulk: Bulk) -> Pages<'a> {
-        Pages { room, pid, way, bulk, stocked: Stocked::default(), sent_bytes: 0 }
+        Pages { room, pid, way, bulk, stocked: PeerPages::default(), sent_bytes: 0 }
     }
 
     /// Sends these ([`checkpoint::each_batch`]).
@@ -158,8 +158,11 @@ impl<'a> Pages<'a> {
         unreadable: Option<&mut Vec<checkpoint::Run>>,
     ) -> Result<(), BodyError> {
         if fresh {
-            for part in checkpoint::dense(memory.pid(), runs, areas)?.chunks(page_frames::LATER_RUNS) {
-                self.way.link.send(Kind::Dense, 0, 0, &[&page_frames::pages_head(self.pid, part)]).map_err(lost)?;
+            for part in checkpoint::huge_page_ranges(memory.pid(), runs, areas)?.chunks(page_frames::LATER_RUNS) {
+                self.way
+                    .link
+                    .send(Kind::HugePageHints, 0, 0, &[&page_frames::pages_head(self.pid, part)])
+                    .map_err(lost)?;
             }
         }
         let this = std::cell::RefCell::new(self);
@@ -194,15 +197,18 @@ impl<'a> Pages<'a> {
         self.keep(runs, bytes);
         let Some(divided) = self.stocked.divide(runs, bytes) else { return self.send_all(runs, bytes) };
         let there = divided.there.iter().map(|run| run.1).sum();
-        self.way.link.send(Kind::Stocked, 0, 0, &[&page_frames::pages_head(self.pid, &divided.there)]).map_err(lost)?;
-        self.room.tell(&ToHome::Onward { pid: self.pid, said: Said::Stocked { bytes: there } });
+        self.way
+            .link
+            .send(Kind::PeerPages, 0, 0, &[&page_frames::pages_head(self.pid, &divided.there)])
+            .map_err(lost)?;
+        self.room.tell(&ToHome::Onward { pid: self.pid, said: Said::PeerPages { bytes: there } });
         if divided.rest.is_empty() { Ok(()) } else { self.send_all(&divided.rest, &divided.bytes) }
     }
 
     /// What goes over a slow link may come back over one.
     pub fn keep(&self, runs: &[checkpoint::Run], bytes: &[u8]) {
-        if self.room.leftovers.wants(self.bulk.is_slow()) || !self.stocked.is_empty() {
-            self.room.leftovers.note(self.pid, runs, bytes);
+        if self.room.page_cache.wants(self.bulk.is_slow()) || !self.stocked.is_empty() {
+            self.room.page_cache.note(self.pid, runs, bytes);
         }
     }
 

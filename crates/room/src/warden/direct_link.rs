@@ -10,7 +10,7 @@ use crate::warden::direct_links::Way;
 use crate::warden::incoming_queue::IncomingItem;
 use crate::warden::page_source::Source;
 use crate::warden::postcopy_queue::PostcopyEvent;
-use checkpoint::{BodyError, Lender, Stocked};
+use checkpoint::{BodyError, Lender, PeerPages};
 use control_protocol::steward::{Preamble, RoomId};
 use link::Receiver;
 use os::contain::contained;
@@ -72,10 +72,10 @@ fn reach(room: &Shared, pid: i32, lane: &Lane) -> Result<DirectLink, DirectLinkE
 
 /// What the other room has of the process from an earlier stay: it says so when it lays its memory
 /// out.
-pub fn hear_stocked(way: &DirectLink) -> Result<Stocked, BodyError> {
-    let mut stocked = Stocked::default();
+pub fn hear_stocked(way: &DirectLink) -> Result<PeerPages, BodyError> {
+    let mut stocked = PeerPages::default();
     hear(way, ANSWER_WITHIN, |wanted| match wanted {
-        Wanted::Stocked { pages, last } => {
+        Wanted::PeerPages { pages, last } => {
             stocked.add(pages);
             Some(last)
         }
@@ -126,7 +126,7 @@ pub fn listen(way: &DirectLink, lender: &Arc<Lender>) -> Result<(), BodyError> {
                 Ok(Some(Wanted::Fetch(ranges))) => lender.ask(&ranges),
                 Ok(Some(Wanted::Filled)) => lender.arrived(),
                 Ok(Some(Wanted::Enough)) => lender.stop(),
-                Ok(Some(Wanted::Stocked { .. } | Wanted::InPlace)) | Ok(None) => {
+                Ok(Some(Wanted::PeerPages { .. } | Wanted::InPlace)) | Ok(None) => {
                     return lender.cut("the other room says something that it may not");
                 }
                 Err(e) => return lender.cut(&format!("the way to the other room: {e}")),
@@ -249,8 +249,10 @@ fn receive(
         let (whose, item, lends) = match head.kind {
             Kind::Image => (page_frames::process(&body), IncomingItem::Part(std::mem::take(&mut body)), None),
             Kind::Pages => (page_frames::process(&body), IncomingItem::Pages(room.bodies.hand_on(&mut body)), None),
-            Kind::Stocked => (page_frames::process(&body), IncomingItem::Stocked(std::mem::take(&mut body)), None),
-            Kind::Dense => (page_frames::process(&body), IncomingItem::Dense(std::mem::take(&mut body)), None),
+            Kind::PeerPages => (page_frames::process(&body), IncomingItem::PeerPages(std::mem::take(&mut body)), None),
+            Kind::HugePageHints => {
+                (page_frames::process(&body), IncomingItem::HugePageHints(std::mem::take(&mut body)), None)
+            }
             Kind::Later => (page_frames::process(&body), IncomingItem::Later(std::mem::take(&mut body)), None),
             Kind::Await => (page_frames::process(&body), IncomingItem::Await(source.clone()), None),
             Kind::Message => match postcard::from_bytes(&body) {

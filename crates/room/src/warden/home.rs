@@ -88,7 +88,7 @@ pub fn obey(room: &Arc<Shared>, message: ToRoom) -> bool {
             room.incoming.give(IncomingItem::LayOut { pid, stocked: stocked.then_some(Source::Home) });
         }
         ToRoom::Flags { pid, flags } => set_flags(room, pid, &flags),
-        ToRoom::Stocked { pid, pages, first } => room.stocked.hear(pid, pages, first),
+        ToRoom::PeerPages { pid, pages, first } => room.stocked.hear(pid, pages, first),
         ToRoom::Resume { pid } => {
             room.direct_links.arrived(pid);
             room.stocked.forget(pid);

@@ -14,9 +14,9 @@ pub enum IncomingItem {
     /// The body of a frame of pages.
     Pages(Body),
     /// The body of a frame of runs of pages that are here from an earlier stay.
-    Stocked(Vec<u8>),
+    PeerPages(Vec<u8>),
     /// The body of a frame of runs that come, and are full.
-    Dense(Vec<u8>),
+    HugePageHints(Vec<u8>),
     /// The body of a frame of runs that follow later.
     Later(Vec<u8>),
     /// Everything of this process was sent, but what follows.
@@ -61,8 +61,8 @@ impl IncomingItem {
         match self {
             IncomingItem::Pages(body) => room_protocol::page_frames::process(body),
             IncomingItem::Part(body)
-            | IncomingItem::Stocked(body)
-            | IncomingItem::Dense(body)
+            | IncomingItem::PeerPages(body)
+            | IncomingItem::HugePageHints(body)
             | IncomingItem::Later(body) => room_protocol::page_frames::process(body),
             IncomingItem::Rebuild { pid, .. }
             | IncomingItem::LayOut { pid, .. }
@@ -76,8 +76,8 @@ impl IncomingItem {
         match self {
             IncomingItem::Pages(body) => body.len(),
             IncomingItem::Part(body)
-            | IncomingItem::Stocked(body)
-            | IncomingItem::Dense(body)
+            | IncomingItem::PeerPages(body)
+            | IncomingItem::HugePageHints(body)
             | IncomingItem::Later(body)
             | IncomingItem::Rebuild { image: body, .. } => body.len(),
             _ => 0,

@@ -47,10 +47,10 @@ impl Source {
     pub fn tell_stocked(&self, home: &HomeLink, pid: i32, pages: Vec<(u64, [u8; 16])>, last: bool) {
         match self {
             Source::Home if pages.is_empty() => {}
-            Source::Home => home.tell(&ToHome::Stocked { pid, pages }),
+            Source::Home => home.tell(&ToHome::PeerPages { pid, pages }),
             Source::Room(link) => {
                 // Whoever reads from a way that fails sees it.
-                let told = postcard::to_stdvec(&Wanted::Stocked { pages, last });
+                let told = postcard::to_stdvec(&Wanted::PeerPages { pages, last });
                 let _ = told.map(|bytes| link.send(Kind::Message, 0, 0, &[&bytes]));
             }
         }

@@ -1,7 +1,7 @@
 //! What home has of guests who are about to come home, from before they left: it says so before it
 //! asks for them, and what is still the same is not sent.
 
-use checkpoint::{Divided, PageHash, Run, Stocked};
+use checkpoint::{Divided, PageHash, PeerPages, Run};
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -12,7 +12,7 @@ pub struct AtHome(Mutex<HashMap<i32, Has>>);
 /// What home has of one process.
 #[derive(Debug, Default)]
 struct Has {
-    stocked: Stocked,
+    stocked: PeerPages,
     /// Which try of home's wants pages in advance ([`super::advance`]).
     number: u32,
 }
@@ -51,7 +51,7 @@ impl AtHome {
         self.all().get_mut(&pid).filter(|has| has.number == number).map(|has| has.stocked.advance(runs, bytes))
     }
 
-    /// What of these pages it has ([`Stocked::divide`]).
+    /// What of these pages it has ([`PeerPages::divide`]).
     pub fn divide(&self, pid: i32, runs: &[Run], bytes: &[u8]) -> Option<Divided> {
         self.all().get(&pid)?.stocked.divide(runs, bytes)
     }

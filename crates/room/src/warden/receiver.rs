@@ -9,7 +9,7 @@ use super::tracer::orders::Order;
 use crate::warden::incoming_queue::IncomingItem;
 use crate::warden::page_source::Source;
 use crate::warden::postcopy_queue::PostcopyEvent;
-use checkpoint::{Dense, Leftover, Window};
+use checkpoint::{CachedPages, HugePageHints, Window};
 use image::Image;
 use link::Body;
 use migration_plan::Ranges;
@@ -40,10 +40,10 @@ struct Incoming {
     /// Pages were written before the last image came: the process ran then.
     ahead: bool,
     later: Ranges,
-    dense: Dense,
+    dense: HugePageHints,
     mapped: Option<Result<Laid, String>>,
     /// What it left here when it was here before.
-    leftover: Option<Leftover>,
+    leftover: Option<CachedPages>,
 }
 
 /// Pages that are in place, which home is told of when there is time: what it waits for comes
@@ -129,12 +129,12 @@ fn take(
                 taken.add(room, pid, bytes);
             }
         }
-        IncomingItem::Stocked(body) => {
+        IncomingItem::PeerPages(body) => {
             if let Some((pid, runs)) = room_protocol::page_frames::later(&body) {
                 incoming.get_mut(&pid).into_iter().for_each(|one| one.write_again(room, apart, pid, &runs));
             }
         }
-        IncomingItem::Dense(body) => {
+        IncomingItem::HugePageHints(body) => {
             if let Some((pid, runs)) = room_protocol::page_frames::later(&body) {
                 incoming.get_mut(&pid).into_iter().for_each(|one| one.expect_dense(room, pid, &runs));
             }
@@ -217,7 +217,7 @@ impl Incoming {
     /// Says what it left here when it was here before.
     fn tell_stocked(&mut self, room: &Shared, pid: i32, asker: &Source) {
         if self.leftover.is_none() {
-            self.leftover = room.leftovers.claim(pid);
+            self.leftover = room.page_cache.claim(pid);
         }
         let hashes = self.leftover.iter().flat_map(|leftover| leftover.hashes(STOCKED_PAGES));
         hashes.for_each(|part| asker.tell_stocked(&room.home, pid, part, false));

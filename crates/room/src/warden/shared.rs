@@ -36,7 +36,7 @@ pub struct Shared {
     /// Processes on their way in.
     pub incoming: super::incoming_queue::IncomingQueue,
     /// Pages of those who were here.
-    pub leftovers: checkpoint::Leftovers,
+    pub page_cache: checkpoint::PageCache,
     /// What home has of those who come.
     pub stocked: super::peer_pages::AtHome,
     /// Processes that run here, and whose pages follow.
@@ -102,7 +102,7 @@ impl Shared {
             windows: super::windows::Windows::default(),
             bodies: link::Bodies::default(),
             lenders: checkpoint::Lenders::default(),
-            leftovers: checkpoint::Leftovers::of_machine(),
+            page_cache: checkpoint::PageCache::of_machine(),
             stocked: super::peer_pages::AtHome::default(),
             ledger: Ledger::default(),
             going_home: super::going_home::GoingHome::default(),

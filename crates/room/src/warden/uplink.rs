@@ -139,8 +139,8 @@ pub fn receive(mut downlink: Receiver, room: &Arc<Shared>, client: &Arc<Client>)
             },
             Kind::Image => room.incoming.give(IncomingItem::Part(std::mem::take(&mut body))),
             Kind::Pages => room.incoming.give(IncomingItem::Pages(room.bodies.hand_on(&mut body))),
-            Kind::Stocked => room.incoming.give(IncomingItem::Stocked(std::mem::take(&mut body))),
-            Kind::Dense => room.incoming.give(IncomingItem::Dense(std::mem::take(&mut body))),
+            Kind::PeerPages => room.incoming.give(IncomingItem::PeerPages(std::mem::take(&mut body))),
+            Kind::HugePageHints => room.incoming.give(IncomingItem::HugePageHints(std::mem::take(&mut body))),
             Kind::Later => room.incoming.give(IncomingItem::Later(std::mem::take(&mut body))),
             Kind::Vacant => {
                 room.postcopy.give(PostcopyEvent::Vacant { body: std::mem::take(&mut body), source: Source::Home });

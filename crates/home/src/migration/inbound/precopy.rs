@@ -6,7 +6,7 @@ use crate::migration::inbound::prelaid::PrelaidMemory;
 use crate::migration::session::MigrationSession;
 use crate::room::event::RoomEvent;
 use crate::room::state::Room;
-use checkpoint::{BodyError, Course, Dense, Run};
+use checkpoint::{BodyError, Course, HugePageHints, Run};
 use control_protocol::moves::{How, MoveOptions, Parts, Stage};
 use image::{Area, Image};
 use room_protocol::ToRoom;
@@ -28,12 +28,12 @@ struct IncomingPrecopy<'a> {
     room: &'a Room,
     image: Vec<u8>,
     laid: Option<PrelaidMemory>,
-    dense: Dense,
+    dense: HugePageHints,
 }
 
 impl<'a> IncomingPrecopy<'a> {
     fn new(room: &'a Room) -> IncomingPrecopy<'a> {
-        IncomingPrecopy { room, image: Vec::new(), laid: None, dense: Dense::default() }
+        IncomingPrecopy { room, image: Vec::new(), laid: None, dense: HugePageHints::default() }
     }
 
     /// Its place in the deputy; the image is whole when anything else comes.
@@ -128,7 +128,7 @@ impl MigrationSession {
                     coming.image.extend(part);
                 }
                 // What comes before its image was under way for a try that was given up.
-                RoomEvent::Pages(_) | RoomEvent::There(_) | RoomEvent::Dense(_) if coming.image.is_empty() => {}
+                RoomEvent::Pages(_) | RoomEvent::There(_) | RoomEvent::HugePageHints(_) if coming.image.is_empty() => {}
                 RoomEvent::Pages(pages) => {
                     let bytes = pages.bytes().len() as u64;
                     self.count(bytes);
@@ -140,7 +140,7 @@ impl MigrationSession {
                     }
                     self.room.tell(&ToRoom::Taken { pid: self.pid, bytes });
                 }
-                RoomEvent::Dense(runs) if outcome.is_ok() => outcome = coming.expect_dense(self.pid, &runs),
+                RoomEvent::HugePageHints(runs) if outcome.is_ok() => outcome = coming.expect_dense(self.pid, &runs),
                 RoomEvent::There(runs) if outcome.is_ok() => {
                     let write = |runs: &[Run], pages: &[u8]| coming.write(self.pid, runs, pages);
                     outcome = self.check_wanted().and_then(|()| self.write_leftover(&runs, write));

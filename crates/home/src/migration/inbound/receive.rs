@@ -110,7 +110,7 @@ impl InboundMove<'_> {
             RoomEvent::Locked(files) => self.locked = files,
             RoomEvent::Shares(others, memories) => (self.others, self.memories) = (others, memories),
             RoomEvent::Later(runs) => self.restore()?.expect_later(&runs)?,
-            RoomEvent::Dense(runs) => self.restore()?.expect_dense(&runs)?,
+            RoomEvent::HugePageHints(runs) => self.restore()?.expect_dense(&runs)?,
             RoomEvent::Onward(Said::Gone(runs)) => self.restore()?.discard(&runs)?,
             RoomEvent::Pages(pages) => self.take_pages(&pages)?,
             RoomEvent::There(runs) => self.take_leftover(&runs)?,

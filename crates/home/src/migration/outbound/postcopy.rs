@@ -67,8 +67,8 @@ impl MigrationSession {
         let lend = move || {
             lends.run(&memory, &own, &areas, |lent| match lent {
                 Lent::Pages(batch) => {
-                    if room.leftovers.wants(bulk.is_slow()) {
-                        room.leftovers.note(pid, batch.runs, batch.bytes);
+                    if room.page_cache.wants(bulk.is_slow()) {
+                        room.page_cache.note(pid, batch.runs, batch.bytes);
                     }
                     let parts = [&page_frames::pushed_head(pid, batch.runs, batch.zeros), batch.bytes];
                     room.link.send_pages(&mut bulk, Kind::Pushed, &parts).map(|bytes| progress.count_wire(bytes))

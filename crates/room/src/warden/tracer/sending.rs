@@ -37,7 +37,7 @@ pub fn pages_within(
     let (runs, bytes) = match &divided {
         Some(divided) => {
             may_be_sent(room, pid, 0)?;
-            frame(room, Kind::Stocked, &[&page_frames::pages_head(pid, &divided.there)])?;
+            frame(room, Kind::PeerPages, &[&page_frames::pages_head(pid, &divided.there)])?;
             (&divided.rest[..], &divided.bytes[..])
         }
         None => (runs, bytes),
@@ -51,8 +51,8 @@ pub fn pages_within(
 
 /// What goes over a slow link may come back over one.
 fn keep(room: &Shared, pid: i32, bulk: &RefCell<Bulk>, runs: &[checkpoint::Run], bytes: &[u8]) {
-    if room.leftovers.wants(bulk.borrow().is_slow()) || room.stocked.has(pid) {
-        room.leftovers.note(pid, runs, bytes);
+    if room.page_cache.wants(bulk.borrow().is_slow()) || room.stocked.has(pid) {
+        room.page_cache.note(pid, runs, bytes);
     }
 }
 
@@ -78,10 +78,10 @@ pub fn send_dense(
     runs: &[checkpoint::Run],
     areas: &[Area],
 ) -> Result<(), BodyError> {
-    let dense = checkpoint::dense(host.0, runs, areas)?;
+    let dense = checkpoint::huge_page_ranges(host.0, runs, areas)?;
     dense
         .chunks(page_frames::LATER_RUNS)
-        .try_for_each(|part| frame(room, Kind::Dense, &[&page_frames::pages_head(pid, part)]))
+        .try_for_each(|part| frame(room, Kind::HugePageHints, &[&page_frames::pages_head(pid, part)]))
 }
 
 /// Sends image and pages home; who sends what follows later, if anything does.
