@@ -177,7 +177,7 @@ impl Ahead {
         let rest = rest(&own, &written, &self.sent, &self.owed, &changes(&self.areas, areas).kept);
         if rest.gone.len() > GONE_MAX {
             let why = "it gave back too much of what was sent ahead: move it with --how stop";
-            return Err(BodyError::Stays(why.into()));
+            return Err(BodyError::NotMigratable(why.into()));
         }
         Ok(rest)
     }

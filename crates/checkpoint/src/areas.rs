@@ -143,7 +143,7 @@ fn carried<N: Fn(&areas::Area) -> Result<File, String>>(
             let name = String::from_utf8_lossy(&area.name);
             return stays(format!("it has {name} mapped shared and writable at {}", at()));
         }
-        let file = file.map_err(BodyError::Stays)?;
+        let file = file.map_err(BodyError::NotMigratable)?;
         Content::File { file: files.shared(file), offset: area.offset }
     };
     let mut advice = [0; 4];

@@ -44,7 +44,7 @@ impl Copied {
         let runs = own_runs(&Own::of(pid)?, areas)?;
         let bytes = runs.iter().map(|run| run.1).sum::<u64>();
         if bytes > bytes_max {
-            return Err(BodyError::Stays("its memory has grown too large to be compared".into()));
+            return Err(BodyError::NotMigratable("its memory has grown too large to be compared".into()));
         }
         let mut copied = vec![0; bytes as usize];
         Memory::of(pid)?.read_runs(&runs, &mut copied)?;

@@ -1,4 +1,4 @@
-//! Why a process cannot be captured or restored.
+//! The error of capturing and restoring processes.
 
 use os::ptrace::TraceError;
 use thiserror::Error;
@@ -8,14 +8,14 @@ use thiserror::Error;
 pub enum BodyError {
     /// The process has state that cannot move; the text names it.
     #[error("{0}")]
-    Stays(String),
+    NotMigratable(String),
     /// The process, or another one that shares something with it, did something at the wrong
     /// moment; the text says what. A later attempt may succeed.
     #[error("{0}")]
-    Fleeting(String),
+    Retryable(String),
     /// The process ended meanwhile.
     #[error("it ended meanwhile")]
-    Gone,
+    Exited,
     /// The kernel refused a call.
     #[error(transparent)]
     Os(#[from] os::Error),
@@ -23,11 +23,11 @@ pub enum BodyError {
 
 impl BodyError {
     /// Tells whether a later attempt may succeed: something was closed or made during the attempt.
-    pub fn is_fleeting(&self) -> bool {
+    pub fn is_retryable(&self) -> bool {
         match self {
-            BodyError::Fleeting(_) => true,
+            BodyError::Retryable(_) => true,
             BodyError::Os(e) => e.errno() == libc::ENOENT,
-            BodyError::Stays(_) | BodyError::Gone => false,
+            BodyError::NotMigratable(_) | BodyError::Exited => false,
         }
     }
 
@@ -36,7 +36,7 @@ impl BodyError {
     /// yet.
     pub fn seen_running(self) -> BodyError {
         match self {
-            BodyError::Stays(why) => BodyError::Fleeting(why),
+            BodyError::NotMigratable(why) => BodyError::Retryable(why),
             other => other,
         }
     }
@@ -45,7 +45,7 @@ impl BodyError {
 impl From<TraceError> for BodyError {
     fn from(e: TraceError) -> BodyError {
         match e {
-            TraceError::Gone => BodyError::Gone,
+            TraceError::Gone => BodyError::Exited,
             TraceError::Failed(e) => BodyError::Os(e),
         }
     }
@@ -53,5 +53,5 @@ impl From<TraceError> for BodyError {
 
 /// Refuses to move a process, for this reason.
 pub fn stays<T>(why: impl Into<String>) -> Result<T, BodyError> {
-    Err(BodyError::Stays(why.into()))
+    Err(BodyError::NotMigratable(why.into()))
 }

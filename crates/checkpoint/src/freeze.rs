@@ -79,7 +79,7 @@ fn seize(tid: HostTid) -> Result<bool, BodyError> {
         Err(TraceError::Gone) => Ok(false),
         Err(TraceError::Failed(e)) if e.errno() == libc::EPERM => match os::process::tracer(tid.0) {
             Some(tracer) if os::process::is_own(tracer) => {
-                Err(BodyError::Fleeting("it is stopped for a move, of its own or of another process".into()))
+                Err(BodyError::Retryable("it is stopped for a move, of its own or of another process".into()))
             }
             Some(_) => stays("another process (a debugger) traces it"),
             None => Err(e.into()),
@@ -121,10 +121,10 @@ fn stop(tid: HostTid) -> Result<Option<(Stopped, bool)>, BodyError> {
 /// Stops one thread of a process, and becomes its tracer.
 pub fn stop_one(tid: HostTid) -> Result<Stopped, BodyError> {
     if !seize(tid)? {
-        return Err(BodyError::Gone);
+        return Err(BodyError::Exited);
     }
     // If the thread does not stop, the kernel releases it when this thread ends.
-    let (mut stopped, with_group) = stop(tid)?.ok_or(BodyError::Gone)?;
+    let (mut stopped, with_group) = stop(tid)?.ok_or(BodyError::Exited)?;
     if with_group && let Err(e) = end_its_call(&mut stopped) {
         let _ = stopped.detach(0);
         return Err(e);

@@ -122,7 +122,9 @@ impl Looking {
     }
 
     fn found(self) -> Result<Found, BodyError> {
-        self.found.recv().map_err(|_| BodyError::Stays("the thread that searches its memory has ended".into()))?
+        self.found
+            .recv()
+            .map_err(|_| BodyError::NotMigratable("the thread that searches its memory has ended".into()))?
     }
 }
 

@@ -247,7 +247,7 @@ impl Lender {
         let sent = self.send_all(memory, own, areas, send);
         let state = self.lock();
         match &state.cut {
-            Some(why) => Err(BodyError::Stays(why.clone())),
+            Some(why) => Err(BodyError::NotMigratable(why.clone())),
             // Memory that is not needed any more may vanish.
             None if state.stopped => Ok(()),
             None => sent,

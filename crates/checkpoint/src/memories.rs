@@ -401,7 +401,10 @@ mod tests {
         for run in
             [(address(1, 0), 4096), (address(0, 0x2000), 4096), (address(0, 0x1000), 8192), (u64::MAX - 4095, 4096)]
         {
-            assert!(matches!(put(&[run], &[0; 8192][..run.1 as usize], &[], &window, &me), Err(BodyError::Stays(_))));
+            assert!(matches!(
+                put(&[run], &[0; 8192][..run.1 as usize], &[], &window, &me),
+                Err(BodyError::NotMigratable(_))
+            ));
         }
     }
 }

@@ -394,7 +394,10 @@ mod tests {
         let fd = file.as_raw_fd();
         let (info, link) = (process::fd_info(pid, fd).unwrap(), process::link(pid, &format!("fd/{fd}")).unwrap());
         let described = Gathered::default().describe(pid, &pidfd, OpenDescriptor { fd, info: &info, link: &link });
-        assert!(matches!(&described, Err(BodyError::Stays(why)) if why.contains("without a name")), "{described:?}");
+        assert!(
+            matches!(&described, Err(BodyError::NotMigratable(why)) if why.contains("without a name")),
+            "{described:?}"
+        );
     }
 
     #[test]

@@ -111,7 +111,7 @@ impl Collected {
             let Some(Object::Watch(watched)) = image.objects.made.get_mut(place).map(|made| &mut made.object) else {
                 continue;
             };
-            let next = take(self.first().ok_or(BodyError::Gone)?, epoll, watched.len())?;
+            let next = take(self.first().ok_or(BodyError::Exited)?, epoll, watched.len())?;
             for (watched, is_quiet) in watched.iter_mut().zip(quiet) {
                 // Events are only known by the program's data. If a program gives several
                 // descriptors the same data, all of them are reported once more.

@@ -8,11 +8,11 @@ pub struct Refusal {
     /// What happened, in words.
     pub why: String,
     /// Something happened at the wrong moment: it is worth another try at once.
-    pub fleeting: bool,
+    pub retryable: bool,
 }
 
 impl From<&str> for Refusal {
     fn from(why: &str) -> Refusal {
-        Refusal { why: why.to_owned(), fleeting: false }
+        Refusal { why: why.to_owned(), retryable: false }
     }
 }

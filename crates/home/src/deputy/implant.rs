@@ -71,7 +71,7 @@ pub fn implant(
     let _together = collected.first().and_then(|first| Together::with(first.tid().0));
     let tids: Vec<i32> = collected.threads.iter().map(|t| t.tid).collect();
     let (layout, comm) = (collected.process.layout, collected.threads.first().map_or(Vec::new(), |t| t.comm.clone()));
-    let first = collected.first().ok_or(BodyError::Gone)?;
+    let first = collected.first().ok_or(BodyError::Exited)?;
     let blob = Blob::deputy();
     let size = Region::at(0, blob.image.len() as u64, tids.len() as u64).end;
     let injected = first.region().map(|at| (at, at + checkpoint::REGION_BYTES));
@@ -94,7 +94,7 @@ pub fn implant(
 impl Implant {
     /// Nothing of it is left in the process.
     pub fn withdraw(self, collected: &mut Collected) -> Result<(), BodyError> {
-        let first = collected.first().ok_or(BodyError::Gone)?;
+        let first = collected.first().ok_or(BodyError::Exited)?;
         let mut batch = first.batch();
         let args = [self.region.base, self.region.end - self.region.base, 0, 0, 0, 0];
         batch.must("unmapping the deputy's memory", libc::SYS_munmap, args);
@@ -119,7 +119,7 @@ impl Implant {
         let _together = collected.first().and_then(|first| Together::with(first.tid().0));
         collected.take_signals()?;
         checkpoint::strip(&mut collected)?;
-        let first = collected.first().ok_or(BodyError::Gone)?;
+        let first = collected.first().ok_or(BodyError::Exited)?;
         let mut batch = first.batch();
         for (start, end) in keeps {
             batch.may(libc::SYS_madvise, [*start, end - start, libc::MADV_DONTFORK as u64, 0, 0, 0]);
@@ -153,7 +153,7 @@ pub fn stop_again(tid: HostTid) -> Result<(), BodyError> {
         match ptrace::wait_within(tid, BEGINS_WITHIN)? {
             Some(Event::Halt(stopped, _)) => return Ok(stopped.detach(0)?),
             Some(Event::Signal(stopped, signal)) => stopped.resume(signal)?,
-            Some(Event::Exited(_) | Event::Killed(_)) => return Err(BodyError::Gone),
+            Some(Event::Exited(_) | Event::Killed(_)) => return Err(BodyError::Exited),
             Some(
                 Event::Made(stopped, _)
                 | Event::Exec(stopped, _)
@@ -161,7 +161,7 @@ pub fn stop_again(tid: HostTid) -> Result<(), BodyError> {
                 | Event::Filter(stopped)
                 | Event::Other(stopped),
             ) => stopped.resume(0)?,
-            None => return Err(BodyError::Stays("its deputy does not stop again".into())),
+            None => return Err(BodyError::NotMigratable("its deputy does not stop again".into())),
         }
     }
 }

@@ -81,7 +81,7 @@ pub enum ProofError {
 
 impl From<ProofError> for BodyError {
     fn from(e: ProofError) -> BodyError {
-        BodyError::Stays(format!("its deputy is not trusted: {e}"))
+        BodyError::NotMigratable(format!("its deputy is not trusted: {e}"))
     }
 }
 

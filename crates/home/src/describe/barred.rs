@@ -41,13 +41,13 @@ pub fn checked(pid: i32, files: Vec<File>, cwd: &[u8]) -> Result<Vec<File>, Body
         None => Ok(files),
         Some((_, file)) if **file == inside => {
             let name = String::from_utf8_lossy(cwd);
-            Err(BodyError::Stays(format!(
+            Err(BodyError::NotMigratable(format!(
                 "it may not enter its working directory ({name}) any more: its rights are others"
             )))
         }
         Some((_, file)) => {
             let name = String::from_utf8_lossy(&file.path);
-            Err(BodyError::Stays(format!(
+            Err(BodyError::NotMigratable(format!(
                 "it may not open {name} any more, which it has open or mapped: its rights are others"
             )))
         }

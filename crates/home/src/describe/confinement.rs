@@ -13,8 +13,8 @@ use os::landlock_probe;
 /// The process stays where it is, and why; or it has ended.
 pub fn refuse(pid: i32) -> Result<(), BodyError> {
     confinement::check(pid).map_err(|confinement| match confinement {
-        Confinement::Ended => BodyError::Gone,
-        other => BodyError::Stays(other.to_string()),
+        Confinement::Ended => BodyError::Exited,
+        other => BodyError::NotMigratable(other.to_string()),
     })
 }
 

@@ -40,7 +40,7 @@ impl Kind {
         let own_calls = own_calls.iter().any(|own| name.as_os_str() == *own) || checkpoint::is_memory(&name);
         if matches!(self, Kind::Object) && own_calls {
             let words = format!("descriptor {fd} ({}) is shared with another process", name.display());
-            return Err(BodyError::Stays(words));
+            return Err(BodyError::NotMigratable(words));
         }
         Ok(Opened::Home(fd))
     }
@@ -56,7 +56,7 @@ pub fn kind(pid: i32, fd: i32, info: &FdInfo) -> Result<Kind, BodyError> {
             b"inotify" | b"[fanotify]" => Ok(Kind::AtHome),
             _ => {
                 let what = String::from_utf8_lossy(what);
-                Err(BodyError::Stays(format!("descriptor {fd} ({what}) cannot be carried")))
+                Err(BodyError::NotMigratable(format!("descriptor {fd} ({what}) cannot be carried")))
             }
         };
     }
@@ -96,7 +96,7 @@ pub fn of_one_file(
             return Ok((before, kind));
         }
     }
-    Err(BodyError::Fleeting(format!("descriptor {fd} is another file again and again")))
+    Err(BodyError::Retryable(format!("descriptor {fd} is another file again and again")))
 }
 
 pub fn is_file(pid: i32, fd: i32) -> bool {

@@ -120,7 +120,7 @@ pub fn check_messages(pid: i32) -> Result<(), BodyError> {
                 let why = format!(
                     "a message that waits in its descriptor {fd} carries a descriptor ({name}) that cannot be stood in for"
                 );
-                return Err(BodyError::Fleeting(why));
+                return Err(BodyError::Retryable(why));
             }
         }
     }

@@ -36,7 +36,7 @@ impl RoomNames {
             let may_be_named = is_unnamed(pid, link);
             let server = names.server.as_ref();
             let name = server.and_then(|server| server.name_removed(held, &file.path, may_be_named));
-            names.made_up.insert(*place, name.ok_or_else(|| BodyError::Stays(unseen(file)))?);
+            names.made_up.insert(*place, name.ok_or_else(|| BodyError::NotMigratable(unseen(file)))?);
         }
         Ok(names)
     }
@@ -62,7 +62,7 @@ pub fn check_removed(pid: i32, files: &[File], removed: &[(u32, String)]) -> Res
         let path = format!("/proc/{pid}/{link}");
         let found = std::fs::metadata(&path).map_err(|e| os::Error::new(format!("looking at {path}"), e))?;
         if !mounts::shows(&seen, found.dev()) {
-            return Err(BodyError::Stays(unseen(file)));
+            return Err(BodyError::NotMigratable(unseen(file)));
         }
     }
     Ok(())

@@ -58,7 +58,7 @@ impl ProcessSnapshot {
         let mut seen = look();
         for _ in 1..LISTED_MAX {
             match &seen {
-                Err(e) if e.is_fleeting() => seen = look(),
+                Err(e) if e.is_retryable() => seen = look(),
                 _ => break,
             }
         }
@@ -95,7 +95,7 @@ impl ProcessSnapshot {
         tasks::check_others(pid, others.processes())?;
         others::check_messages(pid)?;
         if raw.is_empty() {
-            return Err(BodyError::Stays("it has no memory: it is a kernel thread, or has ended".into()));
+            return Err(BodyError::NotMigratable("it has no memory: it is a kernel thread, or has ended".into()));
         }
         let mut files = Files::default();
         if let Some(before) = before.filter(|b| b.raw == raw && b.memories.is_empty()) {
@@ -323,14 +323,14 @@ fn working_directory(pid: i32) -> Result<Vec<u8>, BodyError> {
     if mounts::is_hidden(&cwd) {
         let shown = cwd.display();
         let words = format!("its working directory is {shown}, and each node has a place of its own there");
-        return Err(BodyError::Stays(words));
+        return Err(BodyError::NotMigratable(words));
     }
     let (here, named) = (std::fs::metadata(format!("/proc/{pid}/cwd")), std::fs::metadata(&cwd));
     let is_named =
         here.is_ok_and(|here| named.is_ok_and(|named| (named.dev(), named.ino()) == (here.dev(), here.ino())));
     if !is_named {
         let words = format!("its working directory has no name any more, or another one (it was {})", cwd.display());
-        return Err(BodyError::Stays(words));
+        return Err(BodyError::NotMigratable(words));
     }
     Ok(cwd.into_os_string().into_vec())
 }
@@ -345,7 +345,7 @@ fn alone_with(memories: &[Shown], others: &Others) -> Result<(), BodyError> {
     if sharers.is_empty() {
         return Ok(());
     }
-    Err(BodyError::Stays(format!("it shares memory with other processes ({})", sharers.join(", "))))
+    Err(BodyError::NotMigratable(format!("it shares memory with other processes ({})", sharers.join(", "))))
 }
 
 /// None of these processes has such a file open: reading and writing it away would be another's
@@ -357,7 +357,7 @@ fn unopened(pid: i32, removed: &[u64], others: &[i32]) -> Result<(), BodyError> 
     };
     let has = |pid: &&i32| process::descriptors(**pid).is_ok_and(|all| all.iter().any(|fd| is_such(**pid, fd)));
     match [pid].iter().chain(others).filter(|_| !removed.is_empty()).find(has) {
-        Some(who) => Err(BodyError::Stays(format!(
+        Some(who) => Err(BodyError::NotMigratable(format!(
             "it has a removed file mapped shared and writable that process {who} has open"
         ))),
         None => Ok(()),
@@ -366,7 +366,7 @@ fn unopened(pid: i32, removed: &[u64], others: &[i32]) -> Result<(), BodyError> 
 
 /// State of the whole process that a room cannot hold.
 fn refuse_early(pid: i32) -> Result<(), BodyError> {
-    let stays = |why: &str| Err(BodyError::Stays(why.to_owned()));
+    let stays = |why: &str| Err(BodyError::NotMigratable(why.to_owned()));
     let status = process::status(pid)?;
     if status.state == 'Z' || status.state == 'X' {
         return stays("it has ended, or its first thread has");
@@ -393,7 +393,7 @@ fn areas(pid: i32) -> Result<(Vec<Area>, Vec<Area>), BodyError> {
             return Ok((os::areas::without_flags(&flagged), flagged));
         }
     }
-    Err(BodyError::Stays("its memory changes faster than it can be listed".into()))
+    Err(BodyError::NotMigratable("its memory changes faster than it can be listed".into()))
 }
 
 /// The file that an area shows: still the one of that name, or one that has none any more.

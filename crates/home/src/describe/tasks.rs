@@ -20,7 +20,7 @@ pub fn check_threads(pid: i32) -> Result<(), BodyError> {
         let other = || process::status(tid).is_ok_and(|status| rights(&status) != rights(&first));
         let apart = apart.or_else(|| other().then_some("other users, groups or capabilities than its first thread"));
         if let Some(what) = apart {
-            return Err(BodyError::Stays(format!("thread {tid} has {what}")));
+            return Err(BodyError::NotMigratable(format!("thread {tid} has {what}")));
         }
     }
     Ok(())
@@ -33,15 +33,15 @@ pub fn check_others(pid: i32, others: &[i32]) -> Result<(), BodyError> {
     if let Some(other) = with(Common::Memory) {
         let why = |how: &str| format!("process {other} has the same memory ({how})");
         return Err(match (is_child(*other, pid), is_child(pid, *other)) {
-            (true, _) => BodyError::Fleeting(why("it is a vfork child, which executes a program soon")),
-            (_, true) => BodyError::Fleeting(why("this one is its vfork child, and has not executed a program yet")),
-            (false, false) => BodyError::Stays(why("clone(2) with CLONE_VM")),
+            (true, _) => BodyError::Retryable(why("it is a vfork child, which executes a program soon")),
+            (_, true) => BodyError::Retryable(why("this one is its vfork child, and has not executed a program yet")),
+            (false, false) => BodyError::NotMigratable(why("clone(2) with CLONE_VM")),
         });
     }
     match with(Common::Descriptors) {
         Some(other) => {
             let why = format!("process {other} has the same table of descriptors (clone(2) with CLONE_FILES)");
-            Err(BodyError::Stays(why))
+            Err(BodyError::NotMigratable(why))
         }
         None => Ok(()),
     }

@@ -126,7 +126,7 @@ fn bring_first(room: &Arc<Room>, pid: i32, first: i32) -> Result<(), String> {
     }
     let came = if room.table().deputies.contains_key(&first) {
         match come_for_call(room, first) {
-            Err(MoveError::NotAway | MoveError::Body(BodyError::Gone)) => Ok(()),
+            Err(MoveError::NotAway | MoveError::Body(BodyError::Exited)) => Ok(()),
             Ok(leg) => {
                 note(room, first, format!("process {pid}, which looks into it (ptrace)"), None, &leg);
                 Ok(())

@@ -16,7 +16,7 @@ pub enum MoveError {
     Room(String),
     /// It said no for what was so at that moment.
     #[error("the room: {0}")]
-    Fleeting(String),
+    Retryable(String),
     /// The room is gone or does not answer.
     #[error("the room does not answer: {0}")]
     Silent(String),
@@ -49,28 +49,28 @@ pub enum MoveError {
 impl MoveError {
     /// Something happened at the wrong moment, such as closing what was being looked at: soon it
     /// does not.
-    pub fn is_fleeting(&self) -> bool {
+    pub fn is_retryable(&self) -> bool {
         match self {
-            MoveError::Changed | MoveError::Fleeting(_) => true,
-            MoveError::Body(e) => e.is_fleeting(),
+            MoveError::Changed | MoveError::Retryable(_) => true,
+            MoveError::Body(e) => e.is_retryable(),
             _ => false,
         }
     }
 
     /// Nor will what it is part of now last.
     pub fn is_momentary(&self) -> bool {
-        self.is_fleeting() || matches!(self, MoveError::Moving | MoveError::Unsettled)
+        self.is_retryable() || matches!(self, MoveError::Moving | MoveError::Unsettled)
     }
 
     /// As the room is told it.
     pub fn refusal(&self) -> Refusal {
-        Refusal { why: self.to_string(), fleeting: self.is_fleeting() }
+        Refusal { why: self.to_string(), retryable: self.is_retryable() }
     }
 }
 
 impl From<Refusal> for MoveError {
-    fn from(Refusal { why, fleeting }: Refusal) -> MoveError {
-        if fleeting { MoveError::Fleeting(why) } else { MoveError::Room(why) }
+    fn from(Refusal { why, retryable }: Refusal) -> MoveError {
+        if retryable { MoveError::Retryable(why) } else { MoveError::Room(why) }
     }
 }
 

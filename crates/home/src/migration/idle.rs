@@ -72,7 +72,7 @@ impl MigrationSession {
             }
             frozen.thaw();
             if begun.elapsed() > within {
-                return Err(BodyError::Stays("its deputy is busy: it handles a signal".into()).into());
+                return Err(BodyError::NotMigratable("its deputy is busy: it handles a signal".into()).into());
             }
             std::thread::sleep(Duration::from_micros(100));
         }
@@ -102,6 +102,6 @@ impl MigrationSession {
     /// Names what keeps the deputy from being stopped.
     pub fn deputy_is_busy(&self) -> MoveError {
         let business = self.room.table().deputies.get(&self.pid).map(Deputy::business).unwrap_or_default();
-        BodyError::Stays(format!("its deputy is busy: {business}")).into()
+        BodyError::NotMigratable(format!("its deputy is busy: {business}")).into()
     }
 }

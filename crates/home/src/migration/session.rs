@@ -345,8 +345,8 @@ pub fn has_ended(pid: i32) -> bool {
 pub fn must_be_away(room: &Room, pid: i32) -> Result<(), MoveError> {
     match room.table().deputies.get(&pid).map(|deputy| &deputy.phase) {
         Some(Phase::Away) => Ok(()),
-        Some(Phase::Ending) => Err(BodyError::Gone.into()),
-        _ if has_ended(pid) => Err(BodyError::Gone.into()),
+        Some(Phase::Ending) => Err(BodyError::Exited.into()),
+        _ if has_ended(pid) => Err(BodyError::Exited.into()),
         _ => Err(MoveError::NotAway),
     }
 }

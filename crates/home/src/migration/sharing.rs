@@ -35,13 +35,13 @@ const AGAIN_AFTER: Duration = Duration::from_millis(5);
 pub fn take_over(room: &Arc<Room>, pid: i32, commons: CommonFiles) {
     let task = room.clone();
     let taking = move || {
-        let refusal = |e: MoveError| Refusal { fleeting: e.is_momentary(), ..e.refusal() };
+        let refusal = |e: MoveError| Refusal { retryable: e.is_momentary(), ..e.refusal() };
         let result = claim_and_share(&task, pid, &commons).map_err(refusal);
         task.tell(&ToRoom::Shared { pid, result });
     };
     if let Err(e) = std::thread::Builder::new().name("pass".into()).spawn(taking) {
         let why = format!("no thread to take over what it passes: {e}");
-        room.tell(&ToRoom::Shared { pid, result: Err(Refusal { why, fleeting: true }) });
+        room.tell(&ToRoom::Shared { pid, result: Err(Refusal { why, retryable: true }) });
     }
 }
 
@@ -103,7 +103,7 @@ impl MigrationSession {
                 let name = String::from_utf8_lossy(path);
                 let why =
                     format!("process {who} has locked {name} (fcntl), which several processes have open in common");
-                return Err(BodyError::Stays(why).into());
+                return Err(BodyError::NotMigratable(why).into());
             }
         }
         Ok(())
@@ -162,7 +162,7 @@ fn one_more(end: &OwnedFd, flags: i32) -> Result<OwnedFd, BodyError> {
 }
 
 fn odd(what: &str) -> BodyError {
-    BodyError::Stays(format!("the room says that it shares {what}"))
+    BodyError::NotMigratable(format!("the room says that it shares {what}"))
 }
 
 /// A file that is opened by its name.

@@ -15,7 +15,7 @@ impl MigrationSession {
 
     /// Sends an image: it is there before what is told next.
     pub fn send_image(&self, image: &Image) -> Result<(), BodyError> {
-        let bytes = image.encode().map_err(|e| BodyError::Stays(e.to_string()))?;
+        let bytes = image.encode().map_err(|e| BodyError::NotMigratable(e.to_string()))?;
         page_frames::parts(self.pid, &bytes).try_for_each(|(head, part)| self.frame(Kind::Image, &[&head, part]))
     }
 
@@ -55,7 +55,7 @@ impl MigrationSession {
     }
 
     fn send_all(&self, runs: &[Run], pages: &[u8]) -> Result<(), BodyError> {
-        self.make_way(pages.len() as u64).map_err(|e| BodyError::Stays(e.to_string()))?;
+        self.make_way(pages.len() as u64).map_err(|e| BodyError::NotMigratable(e.to_string()))?;
         self.count(pages.len() as u64);
         let parts = [&page_frames::pages_head(self.pid, runs), pages];
         let wire_bytes = self.room.link.send_pages(&mut self.bulk.borrow_mut(), Kind::Pages, &parts)?;

@@ -137,7 +137,7 @@ fn placed(room: &Room, pid: i32, result: Result<(), (i32, String)>) {
     // A file of a process that still runs elsewhere may be gone when it is opened, or another one.
     let refusal = |(errno, what): &(i32, String)| Refusal {
         why: format!("{what}: {}", std::io::Error::from_raw_os_error(*errno)),
-        fleeting: [libc::ENOENT, libc::ESTALE].contains(errno),
+        retryable: [libc::ENOENT, libc::ESTALE].contains(errno),
     };
     if !room.sessions.tell(pid, RoomEvent::Placed(result.as_ref().copied().map_err(refusal))) {
         exits::placed(room, pid, result);

@@ -113,7 +113,7 @@ impl DeputyRestore {
 
     /// The first thread of the deputy, by which calls are made in it.
     pub(super) fn first(&mut self) -> Result<&mut Inside, BodyError> {
-        self.deputy.first().ok_or(BodyError::Gone)
+        self.deputy.first().ok_or(BodyError::Exited)
     }
 
     /// Opens the files with the deputy's own rights, and lays the memory out. `theirs`: memories,
@@ -125,7 +125,7 @@ impl DeputyRestore {
         self.suits_the_processor()?;
         checkpoint::check_guards(&self.image)?;
         let DeputyRestore { image, deputy, given, locks, kept, .. } = self;
-        let inside = deputy.first().ok_or(BodyError::Gone)?;
+        let inside = deputy.first().ok_or(BodyError::Exited)?;
         let anew: Vec<_> = (0..).zip(&image.files).filter(|(place, _)| !kept.contains_key(place)).collect();
         let files: Vec<image::File> = anew.iter().map(|(_, file)| (*file).clone()).collect();
         reopen::open(room, pid, inside, &files, &mut given.files)?;
@@ -145,7 +145,7 @@ impl DeputyRestore {
         checkpoint::make_timers(pid, self.first()?, &image)?;
         self.make_place()?;
         let DeputyRestore { image, deputy, own, given, ahead, .. } = self;
-        let inside = deputy.first().ok_or(BodyError::Gone)?;
+        let inside = deputy.first().ok_or(BodyError::Exited)?;
         checkpoint::map_memory(pid, inside, image, given, Existing { kept: &ranges(own), prelaid: ahead })?;
         let taken = os::areas::read(pid)?.into_iter().map(|a| (a.start, a.end));
         let taken = taken.chain(image.areas.iter().map(|a| (a.start, a.end))).collect();
@@ -162,7 +162,7 @@ impl DeputyRestore {
     fn suits_the_processor(&self) -> Result<(), BodyError> {
         let own = self.deputy.threads.first().map(|thread| thread.extended.as_slice()).unwrap_or_default();
         match self.image.threads.iter().find_map(|thread| os::ptrace::lacks(&thread.extended, own)) {
-            Some(what) => Err(BodyError::Stays(format!("it uses {what} there, and home's processor has none"))),
+            Some(what) => Err(BodyError::NotMigratable(format!("it uses {what} there, and home's processor has none"))),
             None => Ok(()),
         }
     }
@@ -195,7 +195,7 @@ impl DeputyRestore {
             return Ok(());
         }
         let name = String::from_utf8_lossy(&wanted);
-        Err(BodyError::Stays(format!("its working directory ({name}) cannot be entered by its name any more")))
+        Err(BodyError::NotMigratable(format!("its working directory ({name}) cannot be entered by its name any more")))
     }
 
     /// These pages come, and are full.
@@ -249,7 +249,7 @@ impl DeputyRestore {
     /// What of the deputy lies where the body's memory must be, goes elsewhere.
     fn make_place(&mut self) -> Result<(), BodyError> {
         let DeputyRestore { image, deputy, own, .. } = self;
-        let inside = deputy.first().ok_or(BodyError::Gone)?;
+        let inside = deputy.first().ok_or(BodyError::Exited)?;
         let region = inside.region().unwrap_or(0);
         let mut taken: Vec<(u64, u64)> = image.areas.iter().map(|a| (a.start, a.end)).collect();
         taken.extend(image.process.vdso.map(|v| (v.start, v.end)));
@@ -269,9 +269,9 @@ impl DeputyRestore {
     /// Pages that came.
     pub fn write(&mut self, runs: &[checkpoint::Run], pages: &[u8]) -> Result<(), RestoreError> {
         let DeputyRestore { image, deputy, given, dense, .. } = self;
-        let memory = deputy.first().ok_or(BodyError::Gone)?.memory();
+        let memory = deputy.first().ok_or(BodyError::Exited)?.memory();
         checkpoint::put_pages(runs, pages, &image.areas, &given.windows, memory).map_err(|e| match e {
-            BodyError::Stays(why) => RestoreError::Protocol(why),
+            BodyError::NotMigratable(why) => RestoreError::Protocol(why),
             e => e.into(),
         })?;
         dense.follow(memory, runs);
@@ -341,7 +341,7 @@ impl DeputyRestore {
         insides.reverse();
         for inside in insides {
             let tid = inside.tid().0;
-            let Some(thread) = image.threads.iter().find(|t| t.tid == tid) else { return Err(BodyError::Gone) };
+            let Some(thread) = image.threads.iter().find(|t| t.tid == tid) else { return Err(BodyError::Exited) };
             let first = tid == pid;
             if thread.processors.is_none() && os::processor::chosen(tid).is_some() {
                 os::processor::choose(tid, None);

@@ -50,7 +50,7 @@ impl DeputyRestore {
     pub fn take_descriptors(&mut self, pid: i32) -> Result<(), BodyError> {
         os::fault::at("take descriptors")?;
         let DeputyRestore { image, deputy, given, .. } = self;
-        checkpoint::settle_memories(deputy.first().ok_or(BodyError::Gone)?, image, &given.windows)?;
+        checkpoint::settle_memories(deputy.first().ok_or(BodyError::Exited)?, image, &given.windows)?;
         let given = self.given.clone();
         let present: BTreeSet<i32> = os::process::descriptors(pid)?.into_iter().collect();
         let mut shown: BTreeMap<u32, i32> = BTreeMap::new();
@@ -59,7 +59,9 @@ impl DeputyRestore {
             let fd = descriptor.fd;
             let source = match descriptor.opened {
                 Opened::Home(home) if present.contains(&home) => home,
-                Opened::Home(home) => return Err(BodyError::Stays(format!("descriptor {home} is not open at home"))),
+                Opened::Home(home) => {
+                    return Err(BodyError::NotMigratable(format!("descriptor {home} is not open at home")));
+                }
                 Opened::Made(object) => given.object(object),
                 // The deputy still has what the program took along: the same open file, with its
                 // locks.
@@ -125,7 +127,7 @@ impl DeputyRestore {
         }
         inside.run(&batch)?;
         let DeputyRestore { image, deputy, edges, .. } = self;
-        let inside = deputy.first().ok_or(BodyError::Gone)?;
+        let inside = deputy.first().ok_or(BodyError::Exited)?;
         let quiet = checkpoint::watch_again(inside, image)?;
         checkpoint::watch_anew(inside, &edges.missed(room, image, quiet))
     }

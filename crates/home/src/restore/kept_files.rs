@@ -25,7 +25,7 @@ pub fn keeps_its_locks(room: &Room, pid: i32, image: &Image) -> Result<(), BodyE
         if info.locked && image.files.iter().any(|file| again(&file)) {
             let name = os::process::link(pid, &format!("fd/{fd}"))?;
             let why = format!("it holds a lock on {} and has it mapped, or opened again", name.display());
-            return Err(BodyError::Stays(why));
+            return Err(BodyError::NotMigratable(why));
         }
     }
     Ok(())

@@ -43,13 +43,13 @@ impl Locks {
             let Some(known) = image.files.get(file as usize).filter(|_| !locks.is_open(file)) else { continue };
             locks.open.extend(open_with_lock(server, locked.at_home, known, uid)?.map(|found| (file, found)));
         }
-        let held = server.held_locks(image.process.pid).map_err(|why| BodyError::Stays(format!("it {why}")))?;
+        let held = server.held_locks(image.process.pid).map_err(|why| BodyError::NotMigratable(format!("it {why}")))?;
         if !must_come && held.iter().any(HeldLocks::is_exclusive) {
             let why = "it has locked a file for itself alone while it was away, and such a lock cannot change its owner unseen";
-            return Err(BodyError::Stays(why.into()));
+            return Err(BodyError::NotMigratable(why.into()));
         }
         if held.iter().any(|held| !has_open(image, held)) {
-            return Err(BodyError::Stays("it has a file locked that it has not open for reading".into()));
+            return Err(BodyError::NotMigratable("it has a file locked that it has not open for reading".into()));
         }
         Ok(Locks { held, ..locks })
     }
@@ -85,7 +85,7 @@ impl Locks {
         let mut upgrades = Vec::new();
         for held in &self.held {
             let fd = opened(pid, image, held)
-                .ok_or_else(|| BodyError::Stays("it has a file locked that it has not open".into()))?;
+                .ok_or_else(|| BodyError::NotMigratable("it has a file locked that it has not open".into()))?;
             held.let_readers_in().map_err(|e| os::Error::new("letting go of a lock", e))?;
             for range in &held.ranges {
                 set(inside, fd, libc::F_RDLCK, range)?;
@@ -118,15 +118,18 @@ pub fn open_with_lock(
     file: &File,
     uid: u32,
 ) -> Result<Option<OwnedFd>, BodyError> {
-    let found =
-        server.open_with_lock(at_home.node, at_home.fh, uid).map_err(|why| BodyError::Stays(format!("it {why}")))?;
+    let found = server
+        .open_with_lock(at_home.node, at_home.fh, uid)
+        .map_err(|why| BodyError::NotMigratable(format!("it {why}")))?;
     let Some(found) = found else { return Ok(None) };
     let failed = |e: rustix::io::Errno| os::Error::new("looking at a locked file", e);
     let now = rustix::fs::fcntl_getfl(&found).map_err(failed)?;
     let wanted = OFlags::from_bits_retain(file.flags as u32);
     let inode = rustix::fs::fstat(&found).map_err(failed)?.st_ino;
     if (now ^ wanted).intersects(OFlags::ACCMODE) || ![0, inode].contains(&file.inode) {
-        return Err(BodyError::Stays("it has locked a file, and home has another open, or in another way".into()));
+        return Err(BodyError::NotMigratable(
+            "it has locked a file, and home has another open, or in another way".into(),
+        ));
     }
     rustix::fs::fcntl_setfl(&found, wanted).map_err(failed)?;
     Ok(Some(found))

@@ -62,7 +62,7 @@ fn open_some(
                 Some(Ok(found)) => found,
                 other => written::open_again(room, file, uid)
                     .map_or(other, |found| Some(Ok(found)))
-                    .ok_or(BodyError::Stays(why))??,
+                    .ok_or(BodyError::NotMigratable(why))??,
             };
             let given = checkpoint::give(inside, &PidFd::open(pid)?, &[found.as_fd()])?;
             let wrong = std::mem::replace(&mut opened[at], given.first().copied().unwrap_or(-1));

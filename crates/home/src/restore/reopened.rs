@@ -136,7 +136,10 @@ fn own_descriptor(path: &[u8]) -> Option<i32> {
 }
 
 fn refused<T>(file: &File, why: &str) -> Result<T, BodyError> {
-    Err(BodyError::Stays(format!("its file {} cannot be opened at home: {why}", String::from_utf8_lossy(&file.path))))
+    Err(BodyError::NotMigratable(format!(
+        "its file {} cannot be opened at home: {why}",
+        String::from_utf8_lossy(&file.path)
+    )))
 }
 
 #[cfg(test)]

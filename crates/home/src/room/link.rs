@@ -71,10 +71,10 @@ impl RoomLink {
     }
 
     fn connected(&self) -> Result<&Sender, BodyError> {
-        self.downlink().ok_or_else(|| BodyError::Stays("the link to the room is gone".into()))
+        self.downlink().ok_or_else(|| BodyError::NotMigratable("the link to the room is gone".into()))
     }
 }
 
 fn failed(e: link::LinkError) -> BodyError {
-    BodyError::Stays(format!("the link to the room: {e}"))
+    BodyError::NotMigratable(format!("the link to the room: {e}"))
 }

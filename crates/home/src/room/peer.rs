@@ -47,7 +47,7 @@ pub enum StewardMessage {
         why: String,
     },
     /// The same, for what was so at that moment.
-    Fleeting {
+    Retryable {
         /// The reason, in words.
         why: String,
     },

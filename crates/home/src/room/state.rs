@@ -99,7 +99,7 @@ impl Room {
     /// The process is not that deputy any more, or belongs to another room.
     pub fn check_deputy(&self, pid: i32) -> Result<(), checkpoint::BodyError> {
         let mut table = self.table();
-        let deputy = table.deputies.get_mut(&pid).ok_or(checkpoint::BodyError::Gone)?;
+        let deputy = table.deputies.get_mut(&pid).ok_or(checkpoint::BodyError::Exited)?;
         Ok(deputy.proof.check()?)
     }
 

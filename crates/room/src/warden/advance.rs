@@ -35,7 +35,7 @@ fn tell(room: &Shared, pid: i32, number: u32, result: Result<(), String>) {
 
 fn send(room: &Shared, pid: i32, number: u32, pace: Pace) -> Result<(), BodyError> {
     os::fault::at("advance there")?;
-    let host = room.guests().host(pid).ok_or(BodyError::Gone)?;
+    let host = room.guests().host(pid).ok_or(BodyError::Exited)?;
     let runs = runs(room, pid, host)?;
     let mut bytes = vec![0; runs.iter().map(|run| run.1 as usize).sum()];
     Memory::of(host.0)?.read_runs(&runs, &mut bytes)?;
@@ -43,14 +43,14 @@ fn send(room: &Shared, pid: i32, number: u32, pace: Pace) -> Result<(), BodyErro
     // Pieces of pages cannot be compared.
     let batch_bytes = || bulk.borrow().batch_bytes().max(page_frames::PAGE_BYTES as u64);
     checkpoint::each_of(&runs, &bytes, batch_bytes, |runs, bytes| {
-        let called_off = || BodyError::Stays("home does not want it any more".into());
+        let called_off = || BodyError::NotMigratable("home does not want it any more".into());
         let (rest, bytes) = room.stocked.advance(pid, number, runs, bytes).ok_or_else(called_off)?;
         if rest.is_empty() {
             return Ok(());
         }
         let parts = [&page_frames::advance_head(pid, number, &rest)[..], &bytes];
         let sent = bulk.borrow_mut().send(&room.home.uplink, Kind::Advance, &parts);
-        sent.map(drop).map_err(|e| BodyError::Stays(format!("the link to home: {e}")))
+        sent.map(drop).map_err(|e| BodyError::NotMigratable(format!("the link to home: {e}")))
     })
 }
 

@@ -68,10 +68,13 @@ pub fn tell(room: &Shared, pid: i32, wish: onward::Ahead, result: Result<Went, S
 
 fn send(room: &Shared, pid: i32, wish: onward::Ahead, begun: &Begun) -> Result<Ahead, BodyError> {
     os::fault::at("ahead there")?;
-    let way = room.direct_links.out(pid).ok_or_else(|| BodyError::Stays("there is no way to the other room".into()))?;
+    let way = room
+        .direct_links
+        .out(pid)
+        .ok_or_else(|| BodyError::NotMigratable("there is no way to the other room".into()))?;
     let image = preliminary(pid, begun.outline.clone());
     if image.areas.is_empty() {
-        return Err(BodyError::Stays("its memory changes all the time".into()));
+        return Err(BodyError::NotMigratable("its memory changes all the time".into()));
     }
     send_image(&way, &image)?;
     send_message(&way, &ToRoom::LayOut { pid, stocked: true })?;
@@ -108,7 +111,10 @@ fn send(room: &Shared, pid: i32, wish: onward::Ahead, begun: &Begun) -> Result<A
 /// then they go at the stop.
 fn send_files(room: &Shared, pid: i32, wish: onward::Ahead, begun: &Begun) -> Result<Option<Ahead>, BodyError> {
     os::fault::at("ahead there")?;
-    let way = room.direct_links.out(pid).ok_or_else(|| BodyError::Stays("there is no way to the other room".into()))?;
+    let way = room
+        .direct_links
+        .out(pid)
+        .ok_or_else(|| BodyError::NotMigratable("there is no way to the other room".into()))?;
     let image = preliminary(pid, begun.outline.clone());
     let copied = Copied::of_files(begun.host.0, &image.areas).ok().filter(|_| !image.areas.is_empty());
     let Some(copied) = copied else { return Ok(None) };
@@ -123,7 +129,8 @@ fn send_files(room: &Shared, pid: i32, wish: onward::Ahead, begun: &Begun) -> Re
 /// A body's userfaultfd, when it has made one.
 pub fn await_uffd(uffd: &Receiver<Result<OwnedFd, String>>) -> Result<OwnedFd, BodyError> {
     let uffd = uffd.recv_timeout(WATCHED_WITHIN);
-    uffd.map_err(|_| BodyError::Stays("it does not come to be watched".into()))?.map_err(BodyError::Stays)
+    uffd.map_err(|_| BodyError::NotMigratable("it does not come to be watched".into()))?
+        .map_err(BodyError::NotMigratable)
 }
 
 /// Pages on their way to another room.
@@ -228,18 +235,18 @@ impl<'a> Pages<'a> {
 
 /// Sends an image: it is there before what is sent next.
 pub fn send_image(way: &DirectLink, image: &Image) -> Result<(), BodyError> {
-    let bytes = image.encode().map_err(|e| BodyError::Stays(e.to_string()))?;
+    let bytes = image.encode().map_err(|e| BodyError::NotMigratable(e.to_string()))?;
     let mut parts = page_frames::parts(image.process.pid, &bytes);
     parts.try_for_each(|(head, part)| way.link.send(Kind::Image, 0, 0, &[&head, part]).map_err(lost))
 }
 
 /// Says what else home would.
 pub fn send_message(way: &DirectLink, message: &ToRoom) -> Result<(), BodyError> {
-    let bytes = postcard::to_stdvec(message).map_err(|e| BodyError::Stays(e.to_string()))?;
+    let bytes = postcard::to_stdvec(message).map_err(|e| BodyError::NotMigratable(e.to_string()))?;
     way.link.send(Kind::Message, 0, 0, &[&bytes]).map_err(lost)
 }
 
 /// The link failed.
 pub fn lost(e: LinkError) -> BodyError {
-    BodyError::Stays(format!("the way to the other room: {e}"))
+    BodyError::NotMigratable(format!("the way to the other room: {e}"))
 }

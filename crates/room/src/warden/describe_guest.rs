@@ -240,13 +240,13 @@ fn descriptors(
             Some(standin) => {
                 let guests = room.guests();
                 let at_home = guests.get(pid).and_then(|g| g.numbers.get(&standin).copied());
-                let unknown = || BodyError::Stays(format!("home does not know the file of descriptor {fd}"));
+                let unknown = || BodyError::NotMigratable(format!("home does not know the file of descriptor {fd}"));
                 Opened::Home(at_home.ok_or_else(unknown)?)
             }
             // Whom it tells, and by which signal, is not carried.
             None if info.flags & libc::O_ASYNC != 0 => {
                 let why = format!("descriptor {fd} signals when it is ready (O_ASYNC), and was made there");
-                return Err(BodyError::Stays(why));
+                return Err(BodyError::NotMigratable(why));
             }
             None => open_files.opened(fd, &info, || {
                 let name = process::link(host.0, &format!("fd/{fd}"))?;
@@ -265,14 +265,16 @@ fn descriptors(
                     // none.
                     None if home.mounts.contains(&info.mount_id) && is_fifo(room, &pidfd, fd, &info) => {
                         let name = name.display();
-                        Err(BodyError::Stays(format!("descriptor {fd} ({name}) is a FIFO that was opened there")))
+                        Err(BodyError::NotMigratable(format!(
+                            "descriptor {fd} ({name}) is a FIFO that was opened there"
+                        )))
                     }
                     // Home has taken those over that it had when it was looked at
                     // ([`super::sharers`]).
                     None if is_socket(&name) => {
                         let why =
                             format!("descriptor {fd} is a socket that was made there, which becomes home's first");
-                        Err(BodyError::Fleeting(why))
+                        Err(BodyError::Retryable(why))
                     }
                     None if is_removed => Ok(Opened::Made(objects.describe_removed(host.0, descriptor)?)),
                     None => home_file(host, one, home, files),
@@ -301,7 +303,7 @@ fn home_file(
     }
     let is_homes = home.mounts.contains(&info.mount_id);
     if !is_homes && !checkpoint::is_everywhere(host.0, fd) {
-        return Err(BodyError::Stays(format!("descriptor {fd} ({}) lives in the room", name.display())));
+        return Err(BodyError::NotMigratable(format!("descriptor {fd} ({}) lives in the room", name.display())));
     }
     Ok(Opened::File { file: files.own(named((fd, info, name), !is_homes)?), offset: info.offset })
 }
@@ -329,7 +331,7 @@ fn memories_alone(room: &Shared, pid: i32, memories: &[Shown], family: &[i32]) -
     if sharers.is_empty() {
         return Ok(());
     }
-    Err(BodyError::Stays(format!("it shares memory with other processes ({})", sharers.join(", "))))
+    Err(BodyError::NotMigratable(format!("it shares memory with other processes ({})", sharers.join(", "))))
 }
 
 /// A process, its first thread here, and a descriptor of its.
@@ -381,10 +383,10 @@ impl Others {
                 let words = format!(
                     "descriptor {fd} and one of process {other}'s are a file in memory that was opened once more"
                 );
-                Err(BodyError::Stays(words))
+                Err(BodyError::NotMigratable(words))
             }
-            true => Err(BodyError::Stays(words)),
-            false => Err(BodyError::Fleeting(words)),
+            true => Err(BodyError::NotMigratable(words)),
+            false => Err(BodyError::Retryable(words)),
         }
     }
 }

@@ -91,7 +91,7 @@ pub fn await_in_place(way: &DirectLink, pid: i32) -> Result<(), BodyError> {
 }
 
 fn broken(why: &str) -> BodyError {
-    BodyError::Stays(format!("the way to the other room: {why}"))
+    BodyError::NotMigratable(format!("the way to the other room: {why}"))
 }
 
 /// Hears what the other room says until `take` says that this is all; it says nothing of what may
@@ -116,7 +116,7 @@ fn hear(way: &DirectLink, limit: Duration, mut take: impl FnMut(Wanted) -> Optio
 /// Hears in a thread of its own what the other room says of pages that follow.
 pub fn listen(way: &DirectLink, lender: &Arc<Lender>) -> Result<(), BodyError> {
     let back = way.back.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let mut back = back.ok_or_else(|| BodyError::Stays("its way is in use".into()))?;
+    let mut back = back.ok_or_else(|| BodyError::NotMigratable("its way is in use".into()))?;
     let lender = lender.clone();
     let hear = move || {
         let mut body = Vec::new();

@@ -82,7 +82,7 @@ pub fn start(
     (later, huge): (Ranges, Vec<Range>),
 ) -> Result<Arc<Pager>, BodyError> {
     let (asking, ending, asked) = (room.clone(), room.clone(), source.clone());
-    let body = room.guests().host(pid).ok_or(BodyError::Gone)?;
+    let body = room.guests().host(pid).ok_or(BodyError::Exited)?;
     let body = PidFd::open(body.0)?;
     let want = move |range| {
         let ranges = vec![range];

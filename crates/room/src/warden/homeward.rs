@@ -49,13 +49,13 @@ fn send(
     os::fault::at("homeward there")?;
     let own_bytes = os::process::anonymous_bytes(host.0)?;
     if !wish.ahead.watched && own_bytes > COPIED_BYTES_MAX {
-        return Err(BodyError::Stays("it is too large to be compared".into()));
+        return Err(BodyError::NotMigratable("it is too large to be compared".into()));
     }
     room.tell(&ToHome::Onward { pid, said: Said::Sends { own_bytes } });
     let areas = areas(room, pid, host, &wish.taken)?;
     let process = image::Process { cwd: b"/".to_vec(), ..image::Process::default() };
     let image = preliminary(pid, Image { areas, process, ..Image::default() });
-    send_image(room, pid, &image.encode().map_err(|e| BodyError::Stays(e.to_string()))?)?;
+    send_image(room, pid, &image.encode().map_err(|e| BodyError::NotMigratable(e.to_string()))?)?;
     let bulk = RefCell::new(Bulk::new(wish.ahead.pace));
     let batch_bytes = || bulk.borrow().batch_bytes();
     let sent = Cell::new(0);
@@ -102,7 +102,7 @@ fn send(
 fn in_place(room: &Shared, pid: i32) -> Result<(), BodyError> {
     match room.windows.await_clear(pid) {
         true => Ok(()),
-        false => Err(BodyError::Stays("home takes no more of its pages".into())),
+        false => Err(BodyError::NotMigratable("home takes no more of its pages".into())),
     }
 }
 
@@ -118,5 +118,5 @@ fn areas(room: &Shared, pid: i32, host: HostTid, taken: &[(u64, u64)]) -> Result
     found.retain(|a| is_free(a) && !a.locked && !a.droppable && a.key == 0);
     // They may have changed while the kernel listed them.
     let in_order = found.windows(2).all(|w| w[0].end <= w[1].start);
-    if in_order { Ok(found) } else { Err(BodyError::Stays("its memory changes all the time".into())) }
+    if in_order { Ok(found) } else { Err(BodyError::NotMigratable("its memory changes all the time".into())) }
 }

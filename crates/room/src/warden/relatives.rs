@@ -14,7 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 pub fn of(room: &Shared, pid: i32) -> Result<BTreeSet<i32>, BodyError> {
     let (host, others) = {
         let guests = room.guests();
-        let Some(host) = guests.host(pid) else { return Err(BodyError::Gone) };
+        let Some(host) = guests.host(pid) else { return Err(BodyError::Exited) };
         let others = guests.pids().into_iter().filter(|p| *p != pid);
         (host, others.filter_map(|p| Some((p, guests.host(p)?))).collect::<Vec<_>>())
     };

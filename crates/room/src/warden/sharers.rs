@@ -31,7 +31,7 @@ pub fn find(room: &Shared, pid: i32, sought: &Sought) -> Result<Commons, BodyErr
     let mut found = Commons::default();
     let (host, others) = {
         let guests = room.guests();
-        let Some(host) = guests.host(pid) else { return Err(BodyError::Gone) };
+        let Some(host) = guests.host(pid) else { return Err(BodyError::Exited) };
         let others = guests.pids().into_iter().filter(|p| *p != pid);
         (host, others.filter_map(|p| Some((p, guests.host(p)?))).collect::<Vec<_>>())
     };
@@ -144,7 +144,7 @@ fn pipe(found: &mut Commons, all: Vec<(DescriptorPlace, FdInfo)>) -> Result<(), 
     for (place, info) in all {
         let odd = |what: &str| {
             let DescriptorPlace { pid, fd, .. } = place;
-            Err(BodyError::Stays(format!("descriptor {fd} of process {pid} is a pipe {what}")))
+            Err(BodyError::NotMigratable(format!("descriptor {fd} of process {pid} is a pipe {what}")))
         };
         if info.flags & libc::O_DIRECT != 0 {
             return odd("of packets (O_DIRECT), which others have too");
@@ -170,7 +170,7 @@ fn pipe(found: &mut Commons, all: Vec<(DescriptorPlace, FdInfo)>) -> Result<(), 
         None => (os::objects::pipe_capacity(file(any)?.as_fd())?, Vec::new()),
     };
     if content.len() > found.bytes_left() {
-        return Err(BodyError::Stays("its pipes hold too much that others are to read".into()));
+        return Err(BodyError::NotMigratable("its pipes hold too much that others are to read".into()));
     }
     found.pipes.push(CommonPipe { capacity, content });
     for (end, writes) in ends.into_iter().zip([false, true]) {

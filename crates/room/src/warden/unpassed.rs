@@ -32,7 +32,7 @@ impl Unpassed {
     pub fn add(&self, host: HostTid, why: &Refusal) {
         self.change(|all| {
             let tries = all.entry(host).or_insert(0);
-            *tries = if why.fleeting { *tries + 1 } else { TRIES_MAX };
+            *tries = if why.retryable { *tries + 1 } else { TRIES_MAX };
         });
     }
 }
@@ -45,10 +45,10 @@ mod tests {
     fn what_stands_in_the_way_for_a_moment_is_tried_again() {
         let (unpassed, host) = (Unpassed::default(), HostTid(7));
         for _ in 1..TRIES_MAX {
-            unpassed.add(host, &Refusal { why: String::new(), fleeting: true });
+            unpassed.add(host, &Refusal { why: String::new(), retryable: true });
         }
         assert!(!unpassed.must_go(host));
-        unpassed.add(host, &Refusal { why: String::new(), fleeting: true });
+        unpassed.add(host, &Refusal { why: String::new(), retryable: true });
         assert!(unpassed.must_go(host));
         unpassed.forget(host);
         unpassed.add(host, &"for good".into());

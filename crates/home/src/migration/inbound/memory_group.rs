@@ -127,7 +127,7 @@ impl MigrationSession {
         loop {
             if self.room.table().deputies.get(&pid).is_none_or(|d| d.phase != Phase::Away) {
                 // It has ended, most likely.
-                return Err(stays_for(pid, BodyError::Fleeting("it is not away".into()).into()));
+                return Err(stays_for(pid, BodyError::Retryable("it is not away".into()).into()));
             }
             match MigrationSession::begin(&self.room, pid, Side::Room, pace, Arc::<MoveProgress>::default()) {
                 Err(e) if e.is_momentary() && begun.elapsed() < FREE_WITHIN && !self.room.sessions.drains(pid) => {
@@ -144,7 +144,7 @@ fn stays_for(pid: i32, e: MoveError) -> MoveError {
     let why = format!("process {pid}, with which it shares memory, stays: {e}");
     match e {
         e @ (MoveError::Silent(_) | MoveError::CalledOff) => e,
-        e if e.is_momentary() => BodyError::Fleeting(why).into(),
-        _ => BodyError::Stays(why).into(),
+        e if e.is_momentary() => BodyError::Retryable(why).into(),
+        _ => BodyError::NotMigratable(why).into(),
     }
 }

@@ -70,7 +70,7 @@ pub fn run(
     }
     let mut come = this.come(options, why);
     for _ in 1..TRIES_MAX {
-        if come.as_ref().is_err_and(MoveError::is_fleeting) && this.has_stayed() {
+        if come.as_ref().is_err_and(MoveError::is_retryable) && this.has_stayed() {
             this.timings.borrow_mut().again();
             come = this.come(options, why);
         }

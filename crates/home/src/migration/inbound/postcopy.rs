@@ -63,7 +63,7 @@ impl MigrationSession {
             self.kill_for(&why)?;
             pager.fail(&why);
             let lost = format!("its memory was still on {}, and is lost: it was killed ({why})", self.room.args.host);
-            return Err(BodyError::Stays(lost).into());
+            return Err(BodyError::NotMigratable(lost).into());
         }
         let (done, is_done) = std::sync::mpsc::channel();
         self.room.poller.order(Order::Settled { pid: self.pid, done });

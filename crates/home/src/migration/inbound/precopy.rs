@@ -46,7 +46,7 @@ impl<'a> IncomingPrecopy<'a> {
             }
             self.laid = Some(PrelaidMemory::lay_out(self.room, pid, image.areas)?);
         }
-        self.laid.as_ref().ok_or(MoveError::Body(BodyError::Gone))
+        self.laid.as_ref().ok_or(MoveError::Body(BodyError::Exited))
     }
 
     fn write(&mut self, pid: i32, runs: &[Run], pages: &[u8]) -> Result<(), MoveError> {
@@ -105,7 +105,7 @@ impl MigrationSession {
         match self.take_ahead(&mut coming, ticket) {
             Ok(course) => {
                 coming.laid(self.pid)?;
-                let laid = coming.laid.ok_or(BodyError::Gone)?;
+                let laid = coming.laid.ok_or(BodyError::Exited)?;
                 Ok(ReceivedPrecopy { laid, ticket, course })
             }
             Err(e) => {

@@ -41,7 +41,7 @@ impl PrelaidMemory {
     pub fn undo(self) {
         let undone = checkpoint::visit_at_length(self.pid, |inside| checkpoint::unmap_beside(inside, &self.areas));
         // One that has ended has no memory.
-        if let Err(e) = undone.or_else(|e| if matches!(e, BodyError::Gone) { Ok(()) } else { Err(e) }) {
+        if let Err(e) = undone.or_else(|e| if matches!(e, BodyError::Exited) { Ok(()) } else { Err(e) }) {
             tracing::warn!("process {}: memory that was to come home stays in its deputy: {e}", self.pid);
         }
     }

@@ -80,7 +80,7 @@ impl MigrationSession {
     /// out. One whose body still fetches pages from it has these, too.
     fn check_memory(&self, areas: &[Area], laid: &[(u64, u64)]) -> Result<(), BodyError> {
         let table = self.room.table();
-        let deputy = table.deputies.get(&self.pid).ok_or(BodyError::Gone)?;
+        let deputy = table.deputies.get(&self.pid).ok_or(BodyError::Exited)?;
         if deputy.lends { Ok(()) } else { Ok(deputy.proof.check_memory(areas, laid)?) }
     }
 }

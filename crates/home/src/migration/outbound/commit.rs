@@ -116,7 +116,7 @@ impl MigrationSession {
 
     fn deputy(&self, place: &Place, channels: Vec<(i32, OwnedFd)>) -> Result<Deputy, MoveError> {
         let mut channels: HashMap<i32, OwnedFd> = channels.into_iter().collect();
-        let first = channels.remove(&self.pid).ok_or(BodyError::Gone)?;
+        let first = channels.remove(&self.pid).ok_or(BodyError::Exited)?;
         let Program { path, argv, envp } = place.program.clone();
         let program = Program { path, argv, envp };
         let proof = DeputyProof::of_coming(ProcessIdentity::of(self.pid)?);

@@ -191,7 +191,7 @@ impl MigrationSession {
 
     /// The image for the last message; empty if it is too large for that, and was sent before.
     fn image_at_once(&self, image: &Image) -> Result<Vec<u8>, BodyError> {
-        let bytes = image.encode().map_err(|e| BodyError::Stays(e.to_string()))?;
+        let bytes = image.encode().map_err(|e| BodyError::NotMigratable(e.to_string()))?;
         if bytes.len() <= page_frames::IMAGE_AT_ONCE_BYTES {
             return Ok(bytes);
         }

@@ -60,16 +60,16 @@ pub fn run(
     let this = MigrationSession::begin(room, pid, Side::Home, options.pace, progress)?;
     this.asker_uid.set(asker_uid);
     this.as_root.set(options.as_root);
-    let pidfd = PidFd::open(pid).map_err(|e| if has_ended(pid) { BodyError::Gone } else { e.into() })?;
+    let pidfd = PidFd::open(pid).map_err(|e| if has_ended(pid) { BodyError::Exited } else { e.into() })?;
     let mut moved = this.go_out(&pidfd, options, false);
     for tried in 1..TRIES_MAX {
-        if moved.as_ref().is_err_and(MoveError::is_fleeting) && !has_ended(pid) {
+        if moved.as_ref().is_err_and(MoveError::is_retryable) && !has_ended(pid) {
             this.timings.borrow_mut().again();
             moved = this.go_out(&pidfd, options, tried >= TRIES_QUICK);
         }
     }
     // Whatever could not be read of it then has its reason in this.
-    moved.map_err(|e| if has_ended(pid) { BodyError::Gone.into() } else { e })
+    moved.map_err(|e| if has_ended(pid) { BodyError::Exited.into() } else { e })
 }
 
 impl MigrationSession {

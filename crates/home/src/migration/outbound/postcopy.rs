@@ -91,7 +91,7 @@ impl MigrationSession {
             let (all, left, _) = lender.progress();
             (all - left, left)
         });
-        let sent = following.thread.join().unwrap_or(Err(BodyError::Gone));
+        let sent = following.thread.join().unwrap_or(Err(BodyError::Exited));
         self.room.lenders.end(self.pid);
         let (all, left, asked) = following.lender.progress();
         self.timings.borrow_mut().count(all - left);

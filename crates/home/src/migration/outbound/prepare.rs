@@ -59,7 +59,7 @@ impl MigrationSession {
     /// other.
     fn fleeting_if_changed(&self, e: MoveError, observed: &ProcessSnapshot) -> MoveError {
         match (e, ProcessSnapshot::of_running(self.pid, false)) {
-            (MoveError::Room(why), Ok(now)) if !now.is_served_by(observed) => MoveError::Fleeting(why),
+            (MoveError::Room(why), Ok(now)) if !now.is_served_by(observed) => MoveError::Retryable(why),
             (e, _) => e,
         }
     }
@@ -82,13 +82,13 @@ impl MigrationSession {
         let identity = ProcessIdentity::of(self.pid)?;
         if !identity.belongs_to(self.asker_uid.get()) {
             let why = "it runs, or ran, a program with other rights than those of the user who wants it moved";
-            return Err(BodyError::Stays(why.into()));
+            return Err(BodyError::NotMigratable(why.into()));
         }
-        self.room.args.check_owner(self.pid, &identity.uid[..3]).map_err(BodyError::Stays)?;
+        self.room.args.check_owner(self.pid, &identity.uid[..3]).map_err(BodyError::NotMigratable)?;
         match superuser::power_of(self.pid)? {
-            Some(power) if !self.as_root.get() => {
-                Err(BodyError::Stays(format!("it has root's rights ({power}), and the node is not trusted with them")))
-            }
+            Some(power) if !self.as_root.get() => Err(BodyError::NotMigratable(format!(
+                "it has root's rights ({power}), and the node is not trusted with them"
+            ))),
             _ => Ok(()),
         }
     }

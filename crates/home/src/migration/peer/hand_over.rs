@@ -53,7 +53,7 @@ pub fn run(
 ) -> Result<HopReport, MoveError> {
     check(room, pid)?;
     if options.how == How::Flush {
-        return Err(BodyError::Stays("what is flushed goes to home's memory".into()).into());
+        return Err(BodyError::NotMigratable("what is flushed goes to home's memory".into()).into());
     }
     let this = MigrationSession::begin(room, pid, Side::Room, options.pace, progress)?;
     let (mut turn, mut options) = (0, options);
@@ -61,7 +61,7 @@ pub fn run(
         turn += 1;
         this.timings.borrow_mut().again();
         match this.pass(beyond, turn, options) {
-            Err(e) if e.is_fleeting() && this.has_stayed() && turn < TRIES_MAX => {}
+            Err(e) if e.is_retryable() && this.has_stayed() && turn < TRIES_MAX => {}
             Err(MoveError::NotAhead(why)) if options.how == How::Auto => {
                 tracing::info!("process {pid} goes without pre-copy: {why}");
                 options.how = How::Post;
@@ -76,7 +76,7 @@ pub fn is_final(e: &MoveError) -> bool {
     matches!(
         e,
         MoveError::CalledOff | MoveError::Moving | MoveError::Unsettled | MoveError::NotAway | MoveError::Lost(_)
-    ) || matches!(e, MoveError::Body(BodyError::Gone))
+    ) || matches!(e, MoveError::Body(BodyError::Exited))
 }
 
 /// What cannot be passed on, and may go home.
@@ -86,14 +86,14 @@ fn check(room: &Room, pid: i32) -> Result<(), MoveError> {
         let table = room.table();
         let deputy = table.deputies.get(&pid).filter(|d| d.phase == Phase::Away).ok_or(MoveError::NotAway)?;
         if deputy.lends || deputy.misses.is_some() {
-            return Err(BodyError::Stays("some of its pages are elsewhere still".into()).into());
+            return Err(BodyError::NotMigratable("some of its pages are elsewhere still".into()).into());
         }
         if deputy.stopped || deputy.stopping {
-            return Err(BodyError::Stays("it is stopped".into()).into());
+            return Err(BodyError::NotMigratable("it is stopped".into()).into());
         }
     }
     if room.link.files().is_some_and(|files| !files.held_locks(pid).is_ok_and(|locks| locks.is_empty())) {
-        return Err(BodyError::Stays("it has locked a file while it was away".into()).into());
+        return Err(BodyError::NotMigratable("it has locked a file while it was away".into()).into());
     }
     Ok(())
 }
@@ -271,7 +271,7 @@ impl MigrationSession {
         check(&self.room, self.pid)?;
         let (done, is_done) = mpsc::channel();
         self.room.poller.order(Order::Yield { pid: self.pid, done });
-        let deputy = is_done.recv().ok().flatten().ok_or(BodyError::Gone)?;
+        let deputy = is_done.recv().ok().flatten().ok_or(BodyError::Exited)?;
         let signals = self.take_signals();
         let changed = edges::changed(&self.room, &deputy, noticed);
         let (handover, channels) = Handover::of(&deputy, &signals, follows, changed);

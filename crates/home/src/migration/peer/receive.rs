@@ -53,8 +53,11 @@ pub fn receive(room: &Arc<Room>, socket: &OwnedFd, pid: i32, bringer: Bringer, o
         tracing::info!("process {pid} does not come from another node: {e}");
         // Who has gone does not hear it.
         let why = e.to_string();
-        let _ =
-            talk.say(&if e.is_fleeting() { StewardMessage::Fleeting { why } } else { StewardMessage::Failed { why } });
+        let _ = talk.say(&if e.is_retryable() {
+            StewardMessage::Retryable { why }
+        } else {
+            StewardMessage::Failed { why }
+        });
     };
     let (this, outline, image) = match begin(room, &talk, pid, outline) {
         Ok(begun) => begun,
@@ -276,14 +279,17 @@ fn check_files(files: &[File]) -> Result<(), BodyError> {
         let path = Path::new(OsStr::from_bytes(&file.path));
         // Home's own link to a file that stays there.
         if path.starts_with("/proc/self/fd") {
-            return Err(BodyError::Stays("it has a file mapped that stays at home".into()));
+            return Err(BodyError::NotMigratable("it has a file mapped that stays at home".into()));
         }
         let inode = |found: std::io::Result<std::fs::Metadata>| found.map_or(0, |m| m.ino());
         // What only names a file may be a link.
         let is_it = || inode(path.metadata()) == file.inode || inode(path.symlink_metadata()) == file.inode;
         let same = file.inode == 0 || path.starts_with("/proc") || is_it();
         if file.removed || !same {
-            return Err(BodyError::Stays(format!("its file {} has no name, or another has it now", path.display())));
+            return Err(BodyError::NotMigratable(format!(
+                "its file {} has no name, or another has it now",
+                path.display()
+            )));
         }
     }
     Ok(())
@@ -351,7 +357,7 @@ fn deputy(
     let program = Program { path: handover.path.clone(), argv, envp: Vec::new() };
     let mut threads: HashMap<i32, (OwnedFd, Option<i32>)> =
         handover.threads.iter().zip(channels).map(|((tid, number), channel)| (*tid, (channel, *number))).collect();
-    let (first, number) = threads.remove(&pid).ok_or(BodyError::Gone)?;
+    let (first, number) = threads.remove(&pid).ok_or(BodyError::Exited)?;
     let again = first.as_fd().try_clone_to_owned().map_err(|e| os::Error::new("duplicating a channel", e))?;
     // The steward that gives it away has proven it; here it is only found again.
     let proof = DeputyProof::of_deputy(pid).map_err(BodyError::from)?;

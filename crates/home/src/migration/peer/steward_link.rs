@@ -111,7 +111,7 @@ fn collect(coming: &mut Option<(Handover, Vec<OwnedFd>)>, handover: Handover, fd
 pub fn check_refused(message: StewardMessage) -> Result<(), MoveError> {
     match message {
         StewardMessage::Failed { why } => Err(MoveError::Room(why)),
-        StewardMessage::Fleeting { why } => Err(MoveError::Fleeting(why)),
+        StewardMessage::Retryable { why } => Err(MoveError::Retryable(why)),
         _ => Ok(()),
     }
 }

@@ -122,5 +122,5 @@ impl Commons {
 
 /// As home is told it.
 pub fn refusal(e: &BodyError) -> Refusal {
-    Refusal { why: e.to_string(), fleeting: e.is_fleeting() }
+    Refusal { why: e.to_string(), retryable: e.is_retryable() }
 }

@@ -27,8 +27,9 @@ struct End {
 pub fn add(room: &Shared, found: &mut Commons, key: &Key, holders: impl Fn(&Key) -> Found) -> Result<(), BodyError> {
     let places = holders(key);
     let Some((first, _)) = places.first().copied() else { return Ok(()) };
-    let stays =
-        |what: &str| BodyError::Stays(format!("descriptor {} is a socket that was made there, {what}", first.fd));
+    let stays = |what: &str| {
+        BodyError::NotMigratable(format!("descriptor {} is a socket that was made there, {what}", first.fd))
+    };
     let diagnosis = room.pairs.diagnosis(first.host)?;
     let end = |places: Found, inode| -> Result<Option<End>, BodyError> {
         let Some((place, _)) = places.first() else { return Ok(None) };
@@ -55,7 +56,7 @@ pub fn add(room: &Shared, found: &mut Commons, key: &Key, holders: impl Fn(&Key)
         let Some(end) = end else { continue };
         found.others.extend(end.places.iter().map(|(place, _)| place.pid));
         let told = describe(room, &end, (kind, is_alone), found.bytes_left()).map_err(|e| match e {
-            BodyError::Stays(why) => stays(&format!("and {why}")),
+            BodyError::NotMigratable(why) => stays(&format!("and {why}")),
             e => e,
         })?;
         let what = CommonFileKind::PairEnd(place, n == 1, pairs::has_time_limit(&told.options));
@@ -68,7 +69,7 @@ pub fn add(room: &Shared, found: &mut Commons, key: &Key, holders: impl Fn(&Key)
 }
 
 fn describe(room: &Shared, end: &End, (kind, is_alone): (i32, bool), bytes_max: usize) -> Result<PairEnd, BodyError> {
-    let stays = |what: &str| Err(BodyError::Stays(what.into()));
+    let stays = |what: &str| Err(BodyError::NotMigratable(what.into()));
     let (socket, shut) = (end.file.as_fd(), end.told.shut);
     if end.places.iter().any(|(_, info)| info.flags & libc::O_ASYNC != 0) {
         return stays("signals when it is ready (O_ASYNC)");

@@ -147,7 +147,7 @@ impl Tracer {
         checkpoint::set_process(&mut batch, image, given, false);
         set_descriptors(&descriptors, &mut batch, image, arrival, given);
         let Some((first, others)) = image.threads.split_first() else {
-            return Err(BodyError::Stays("it has no thread".into()));
+            return Err(BodyError::NotMigratable("it has no thread".into()));
         };
         let mut done = Vec::new();
         // Each batch is a way there and back: who has nothing that must come in between does with
@@ -293,7 +293,7 @@ fn make_objects(inside: &mut Inside, image: &Image, above: i32) -> Result<Vec<i3
     let is_semaphore = |made: &image::Made| matches!(made.object, Object::Counter { semaphore: true, .. });
     if image.objects.made.iter().any(is_semaphore) && !os::objects::tells_semaphores() {
         let why = "it has a semaphore (eventfd), which this kernel does not tell from a counter (Linux 6.5 does)";
-        return Err(BodyError::Stays(why.into()));
+        return Err(BodyError::NotMigratable(why.into()));
     }
     checkpoint::make_objects(inside, image, Some(above), &[])
 }

@@ -303,7 +303,7 @@ pub fn are_all(process: &Status, threads: &[Stopped]) -> Result<(), BodyError> {
     let lives = |tid: i32| os::process::status(tid).is_ok_and(|status| !matches!(status.state, 'Z' | 'X'));
     let is_other = |tid: &i32| threads.iter().all(|t| t.tid().0 != *tid);
     match os::process::threads(process.tgid)?.into_iter().filter(is_other).find(|tid| lives(*tid)) {
-        Some(_) => Err(BodyError::Fleeting("one of its threads has not been seen yet".into())),
+        Some(_) => Err(BodyError::Retryable("one of its threads has not been seen yet".into())),
         None => Ok(()),
     }
 }

@@ -46,11 +46,11 @@ pub(super) fn take_apart(
         let unclaimed = room.guests().get(pid).is_some_and(|g| g.unclaimed.values().any(|kept| !kept.is_empty()));
         if unclaimed {
             let why = "a connection that it has accepted, and was interrupted in taking, waits for it there: try again";
-            return Err(BodyError::Stays(why.into()));
+            return Err(BodyError::NotMigratable(why.into()));
         }
         // Nobody elsewhere would know.
         if room.guests().get(pid).is_some_and(|guest| guest.traced != ToBeTraced::No) {
-            return Err(BodyError::Fleeting("it is about to be traced by its parent".into()));
+            return Err(BodyError::Retryable("it is about to be traced by its parent".into()));
         }
         births::are_all(&status, &threads)
     };

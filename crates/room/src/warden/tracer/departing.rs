@@ -47,7 +47,7 @@ impl Tracer {
         }
         if self.departing.states.contains_key(&pid) {
             let why = "it stands still there, for a move of its own or another's".to_owned();
-            return self.cannot_leave(pid, Refusal { why, fleeting: true });
+            return self.cannot_leave(pid, Refusal { why, retryable: true });
         }
         if !self.bodies.is_running(pid) {
             return self.cannot_leave(pid, "it does not run there");
@@ -114,8 +114,11 @@ impl Tracer {
         if signal != libc::SIGTRAP {
             let follows =
                 matches!(self.departing.states.get(&pid), Some(DepartureState::Stopping(_, g)) if g.leader.is_some());
-            let refused =
-                if follows { Err(BodyError::Stays(STOPPED.into())) } else { checkpoint::end_its_call(&mut stopped) };
+            let refused = if follows {
+                Err(BodyError::NotMigratable(STOPPED.into()))
+            } else {
+                checkpoint::end_its_call(&mut stopped)
+            };
             if let Err(e) = refused {
                 self.stay_for(pid, refusal(&e));
                 return Ok(Some(stopped));
@@ -323,7 +326,7 @@ impl Tracer {
                         self.stop_again(pid, was_stopped);
                         go_on(threads, &Slept::new());
                     }
-                    Err(BodyError::Gone) => {}
+                    Err(BodyError::Exited) => {}
                     Err(e) => {
                         tracing::error!("process {pid} cannot go on: {e}");
                         self.kill(pid);
@@ -407,7 +410,7 @@ fn go_on(threads: Vec<Stopped>, slept: &Slept) {
             .and_then(|memory| checkpoint::as_it_was(thread, slept, &memory))
             .and_then(|thread| Ok(thread.resume(0)?));
         match resumed {
-            Ok(()) | Err(BodyError::Gone) => {}
+            Ok(()) | Err(BodyError::Exited) => {}
             Err(e) => tracing::error!("a thread that was to leave cannot go on: {e}"),
         }
     }

@@ -19,7 +19,7 @@ impl Tracer {
         going.locked = Some(Vec::new());
         let Some(host) = self.room.guests().host(pid).filter(|_| !self.room.locked.is_empty()) else { return Ok(()) };
         let files = files_of_home(host)?;
-        let at = threads.iter().position(|t| t.tid() == host).ok_or(BodyError::Gone)?;
+        let at = threads.iter().position(|t| t.tid() == host).ok_or(BodyError::Exited)?;
         let slept = going.slept.get(&host.0).copied().unwrap_or_default();
         let stopped = threads.swap_remove(at);
         let (room, mut found) = (self.room.clone(), Vec::new());
@@ -36,7 +36,7 @@ impl Tracer {
             going.locked = Some(found);
             looked?;
             if going.onward.is_some() && going.locked.as_ref().is_some_and(|locked| !locked.is_empty()) {
-                return Err(BodyError::Stays("it has locked a file while it was away: it goes by home".into()));
+                return Err(BodyError::NotMigratable("it has locked a file while it was away: it goes by home".into()));
             }
         }
         Ok(())

@@ -38,7 +38,7 @@ impl Tracer {
             }
             _ => {
                 let why = format!("it does not stand still for process {first} any more");
-                self.cannot_leave(pid, Refusal { why, fleeting: true });
+                self.cannot_leave(pid, Refusal { why, retryable: true });
             }
         }
     }

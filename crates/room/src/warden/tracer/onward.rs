@@ -33,20 +33,20 @@ impl Tracer {
     fn outlined(&mut self, pid: i32) -> Result<Outline, BodyError> {
         os::fault::at("outline there")?;
         let host = self.room.guests().host(pid).filter(|_| self.bodies.is_running(pid));
-        let host = host.ok_or_else(|| BodyError::Stays("it does not run there".into()))?;
+        let host = host.ok_or_else(|| BodyError::NotMigratable("it does not run there".into()))?;
         let image = describe_guest::outline(&self.room, pid, host)?;
         let (ignored, child_flags) = {
             let guests = self.room.guests();
             guests.get(pid).map(|guest| (guest.ignored, guest.child_flags)).unwrap_or_default()
         };
-        let encode = |image: &Image| image.encode().map_err(|e| BodyError::Stays(e.to_string()));
+        let encode = |image: &Image| image.encode().map_err(|e| BodyError::NotMigratable(e.to_string()));
         let mut bytes = encode(&image)?;
         if bytes.len() > OUTLINE_BYTES_MAX {
             // Its memory can be laid out later, too.
             bytes = encode(&Image { areas: Vec::new(), ..image.clone() })?;
         }
         if bytes.len() > OUTLINE_BYTES_MAX {
-            return Err(BodyError::Stays("it holds too many files for one message".into()));
+            return Err(BodyError::NotMigratable("it holds too many files for one message".into()));
         }
         self.departing.outlines.insert(pid, image);
         Ok(Outline { image: bytes, ignored, child_flags, own_bytes: os::process::anonymous_bytes(host.0)? })
@@ -162,7 +162,7 @@ fn send(
     let loan = lender.as_ref().map_or(0, |lender| lender.loan());
     let mut at_once = Vec::new();
     if fits {
-        at_once = image.encode().map_err(|e| BodyError::Stays(e.to_string()))?;
+        at_once = image.encode().map_err(|e| BodyError::NotMigratable(e.to_string()))?;
         if at_once.len() > page_frames::IMAGE_AT_ONCE_BYTES {
             send_image(way, image)?;
             at_once.clear();

@@ -17,7 +17,7 @@ impl Tracer {
         let Some(who) = self.room.guests().who(host) else { return };
         let stands = self.departing.states.contains_key(&who.pid);
         if stands || !self.bodies.is_running(who.pid) {
-            let why = Refusal { why: "its process comes or goes".into(), fleeting: true };
+            let why = Refusal { why: "its process comes or goes".into(), retryable: true };
             self.room.unpassed.add(host, &why);
             // Its call is made again; one that is gone makes none.
             drop(ptrace::interrupt(host));

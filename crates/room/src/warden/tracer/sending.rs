@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// A frame to home.
 fn frame(room: &Shared, kind: Kind, parts: &[&[u8]]) -> Result<(), BodyError> {
     let sent = room.home.uplink.send(kind, 0, 0, parts);
-    sent.map_err(|e| BodyError::Stays(format!("the link to home: {e}")))
+    sent.map_err(|e| BodyError::NotMigratable(format!("the link to home: {e}")))
 }
 
 /// Sends an image home: it is there before what is sent next.
@@ -60,14 +60,14 @@ fn keep(room: &Shared, pid: i32, bulk: &RefCell<Bulk>, runs: &[checkpoint::Run],
 fn may_be_sent(room: &Shared, pid: i32, bytes: u64) -> Result<(), BodyError> {
     match room.windows.make_way(pid, bytes) {
         true => Ok(()),
-        false => Err(BodyError::Stays("home takes no more of its pages".into())),
+        false => Err(BodyError::NotMigratable("home takes no more of its pages".into())),
     }
 }
 
 /// A frame of pages to home.
 fn pages(room: &Shared, bulk: &RefCell<Bulk>, kind: Kind, parts: &[&[u8]]) -> Result<(), BodyError> {
     let sent = bulk.borrow_mut().send(&room.home.uplink, kind, parts);
-    sent.map(drop).map_err(|e| BodyError::Stays(format!("the link to home: {e}")))
+    sent.map(drop).map_err(|e| BodyError::NotMigratable(format!("the link to home: {e}")))
 }
 
 /// Tells home which of these runs, that go for the first time, are full.
@@ -98,7 +98,7 @@ pub(super) fn send(
         checkpoint::find_keys(host.0, image.to_mut())?;
     }
     let image = &*image;
-    let bytes = image.encode().map_err(|e| BodyError::Stays(e.to_string()))?;
+    let bytes = image.encode().map_err(|e| BodyError::NotMigratable(e.to_string()))?;
     send_image(room, pid, &bytes)?;
     let Left { rest, bytes, later } = ahead.left(host.0, image, follow_bytes)?;
     if !rest.gone.is_empty() {

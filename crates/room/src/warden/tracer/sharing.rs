@@ -94,7 +94,7 @@ impl Tracer {
             None if self.bodies.is_running(pid) && !self.dying.holds(pid) && !self.unsupported_calls.holds(pid) => {
                 if let Some(other) = relatives::begetter(&self.room, pid) {
                     // If it is that one itself, waiting is in vain.
-                    return Err(Refusal { fleeting: other != leader, ..at_wrong_moment(pid) });
+                    return Err(Refusal { retryable: other != leader, ..at_wrong_moment(pid) });
                 }
                 self.pause(pid, leader);
                 Ok(true)
@@ -218,7 +218,7 @@ impl Tracer {
         family.dedup();
         for pid in family {
             if let Err(e) = self.replace_in(pid, &asked)
-                && !matches!(e, BodyError::Gone)
+                && !matches!(e, BodyError::Exited)
             {
                 tracing::error!("process {pid} did not get its stand-ins: {e}");
                 self.kill(pid);
@@ -229,11 +229,11 @@ impl Tracer {
 
     /// Puts the stand-ins into a body's table.
     fn replace_in(&mut self, pid: i32, asked: &Takeover) -> Result<(), BodyError> {
-        let host = self.room.guests().host(pid).ok_or(BodyError::Gone)?;
+        let host = self.room.guests().host(pid).ok_or(BodyError::Exited)?;
         let Some(DepartureState::Standing(threads, going)) = self.departing.states.get_mut(&pid) else {
-            return Err(BodyError::Gone);
+            return Err(BodyError::Exited);
         };
-        let at = threads.iter().position(|t| t.tid() == host).ok_or(BodyError::Gone)?;
+        let at = threads.iter().position(|t| t.tid() == host).ok_or(BodyError::Exited)?;
         let slept = going.slept.get(&host.0).copied().unwrap_or_default();
         let stopped = threads.swap_remove(at);
         let room = self.room.clone();
@@ -293,7 +293,7 @@ fn control(inside: &mut Inside, at: u64, what: i32, watch: &Watch) -> Result<(),
 
 fn at_wrong_moment(pid: i32) -> Refusal {
     let why = format!("it has an open file or memory in common with process {pid}, which comes or goes");
-    Refusal { why, fleeting: true }
+    Refusal { why, retryable: true }
 }
 
 fn has_offset(held: &CommonOpenFile) -> bool {

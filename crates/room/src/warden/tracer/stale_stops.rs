@@ -41,7 +41,7 @@ impl Tracer {
         }
         checkpoint::as_it_was(stopped, slept, &Memory::of(host.0)?).map_err(|e| match e {
             BodyError::Os(e) => TraceError::Failed(e),
-            BodyError::Gone | BodyError::Stays(_) | BodyError::Fleeting(_) => TraceError::Gone,
+            BodyError::Exited | BodyError::NotMigratable(_) | BodyError::Retryable(_) => TraceError::Gone,
         })
     }
 }
