@@ -39,6 +39,9 @@ impl Extent {
 /// At most so many tests that failed are run again, alone: where more fail, something is broken.
 const AGAIN_MAX: usize = 5;
 
+/// Rounds of the random test of home files in a full run. Other runs have fewer.
+const FULL_ROUNDS: &str = "1000";
+
 /// What is run, and how severe the judgement is.
 #[derive(Clone)]
 pub struct Plan {
@@ -297,6 +300,9 @@ fn run_program(program: &Executable, extent: Extent, tern: &Path) -> (Count, Sai
 /// Runs tests to their end, or until nothing is heard of them any more.
 fn listen(command: &mut Command, extent: Extent) -> (Result<Ended>, Said) {
     let mut said = Said::default();
+    if extent == Extent::Full {
+        command.env("HOMEFS_ROUNDS", FULL_ROUNDS);
+    }
     let ended = command.stdout(Stdio::piped()).spawn().and_then(|mut child| {
         watch::lines(&mut child, extent.patience(), |line| said.hear(line), watch::show_processes)
     });
