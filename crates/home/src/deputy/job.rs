@@ -9,9 +9,9 @@ pub struct Job {
     pub(super) packet: Vec<u8>,
     pub(super) fd: Option<OwnedFd>,
     pub(super) cancelled: bool,
-    /// It may be interrupted and made again.
+    /// The call may be interrupted and made again.
     pub(super) made_again: bool,
-    /// It goes before what is under way.
+    /// The job goes before the one that is under way.
     pub(super) urgent: bool,
     /// What its reply is for.
     pub purpose: Purpose,
@@ -56,7 +56,7 @@ pub enum Purpose {
     },
     /// A stop of job control: the process goes on.
     Stop,
-    /// It goes to the directory that the next call is made in.
+    /// The thread enters the directory of the next call.
     Enter,
     /// Nobody waits for it.
     Nothing,
@@ -78,12 +78,12 @@ impl Job {
         Job { fd: Some(fd), ..Job::new(packet, purpose) }
     }
 
-    /// The body waits for its result no more.
+    /// Tells whether the body waits for the result no more.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled
     }
 
-    /// It is this forwarded call.
+    /// Tells whether the job is this forwarded call.
     pub fn is_call(&self, wanted: CallId) -> bool {
         matches!(self.purpose, Purpose::Call { id, .. } | Purpose::Take { id, .. } if id == wanted)
     }

@@ -19,13 +19,13 @@ const REFUSALS_MAX: usize = 32;
 /// Where a deputy is in its life.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It has come, and is not described yet.
+    /// The process has come, and is not described yet.
     Arriving,
-    /// Its body is being made.
+    /// The room makes the body.
     Placing,
     /// Its body runs.
     Away,
-    /// It was told to end.
+    /// The deputy was told to end.
     Ending,
 }
 
@@ -52,7 +52,7 @@ pub struct Deputy {
     pub threads: HashMap<i32, Thread>,
     /// Descriptors that stand-ins stand for.
     pub standins: HashMap<StandinId, Vec<i32>>,
-    /// What was refused to it.
+    /// Calls that the room refused to the body, for `tern why`.
     pub refusals: VecDeque<String>,
     /// Children that never came to be in the room: their ends are not told.
     pub unborn: Vec<i32>,
@@ -62,7 +62,7 @@ pub struct Deputy {
     pub usage: Option<BodyUsage>,
     /// Signals that its program starts with blocked.
     pub blocked: u64,
-    /// What was told to it before the room knew of it.
+    /// Signals that came before the room knew of the process.
     pub early: crate::deputy::early_signals::EarlySignals,
     /// The room was told that it is stopped, and not that it was continued.
     pub stopped: bool,
@@ -70,7 +70,8 @@ pub struct Deputy {
     pub continued: u32,
     /// A stop of job control is under way: it may be stopped any moment.
     pub stopping: bool,
-    /// Its body's pages lie in its memory still: it must not end before they were sent, ...
+    /// The body's pages lie in this process' memory still: it must not end before they were sent,
+    /// ...
     pub lends: bool,
     /// ... and if the body has ended, ends with this then.
     pub ends_with: Option<Vec<u8>>,
@@ -81,7 +82,7 @@ pub struct Deputy {
     pub misses: Option<i32>,
     /// Whether it is stopped, since that was looked at first.
     pub state: Option<State>,
-    /// What becomes of it when it must go home.
+    /// What `tern run` asked for, should the process have to go home.
     pub manner: HomecomingPolicy,
     /// What it says when it has come home.
     pub announcement: Option<Announcement>,
@@ -133,7 +134,7 @@ impl Deputy {
         }
     }
 
-    /// What a thread of it may do.
+    /// The rights of a thread.
     pub fn rights(&self, tid: i32) -> &Credentials {
         self.threads.get(&tid).and_then(|thread| thread.rights.as_ref()).unwrap_or(&self.credentials)
     }
@@ -230,7 +231,7 @@ impl Deputy {
         }
     }
 
-    /// It was continued: what a stop interrupted goes on.
+    /// Notes that the process was continued: calls that a stop interrupted are made again.
     pub fn was_continued(&mut self) {
         self.continued = self.continued.wrapping_add(1);
         self.stopped = false;
@@ -243,7 +244,7 @@ impl Deputy {
         self.threads.insert(tid, Thread::numbered(channel, number));
     }
 
-    /// What the ends of all threads' channels but `tid`'s are in the deputy.
+    /// The numbers in the deputy of all threads' channels but that of thread `tid`.
     pub fn other_channels(&self, tid: i32) -> Vec<i32> {
         self.threads.iter().filter(|(t, _)| **t != tid).filter_map(|(_, thread)| thread.number).collect()
     }

@@ -20,9 +20,9 @@ pub struct DeputyTable {
     pub coming: HashMap<i32, Credentials>,
     /// Which thread runs a forwarded call.
     pub calls: HashMap<CallId, (i32, i32)>,
-    /// What waits for the room to stand.
+    /// Bodies to be placed when the room stands.
     pub waiting: Vec<Place>,
-    /// Whether it stands.
+    /// Whether the room stands.
     pub room: RoomState,
     /// The last number given to a stand-in.
     pub last_standin: u32,
@@ -38,7 +38,7 @@ pub enum RoomState {
     Making,
     /// Processes can be placed.
     Ready,
-    /// They cannot, and why.
+    /// Processes cannot be placed, for this reason.
     Lost(String),
 }
 

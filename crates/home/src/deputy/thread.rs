@@ -22,7 +22,7 @@ pub struct Thread {
     parked: Option<Job>,
     /// A stop of job control was told since the last reply.
     stop_told: bool,
-    /// It was told to end: it does nothing more.
+    /// The thread was told to end: it gets no more jobs.
     pub(super) leaving: bool,
     /// It could not go where the next call is to be made: what it tried is made instead, and fails
     /// as it did.
@@ -59,7 +59,7 @@ impl Thread {
         Thread { ready: false, ..Thread::new(channel) }
     }
 
-    /// It says that the blob runs in it.
+    /// Notes that the blob runs in the thread.
     pub fn ready(&mut self) {
         self.ready = true;
         self.next();
@@ -70,7 +70,7 @@ impl Thread {
         &self.channel
     }
 
-    /// It has nothing to do.
+    /// Tells whether the thread has nothing to do.
     pub fn rests(&self) -> bool {
         self.is_idle() && self.queue.is_empty() && self.parked.is_none()
     }
@@ -138,8 +138,8 @@ impl Thread {
         }
     }
 
-    /// Its reply: the job that is done, or `None` if it goes on: a call that a signal interrupted
-    /// is made again, unless the body was interrupted too.
+    /// Takes a reply. Gives the job that is done; `None` if the job goes on: a call that a signal
+    /// interrupted is made again, unless the body was interrupted too.
     pub fn replied(&mut self, result: i64) -> Option<(Job, i64)> {
         let job = self.current.take()?;
         let interrupted = result == EINTR || result == abi::NOT_EXECUTED;

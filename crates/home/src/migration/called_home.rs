@@ -33,7 +33,7 @@ const FAILED: u64 = 125;
 /// Brings a process home that waits for it in a call; the room is told if that cannot be done.
 pub fn bring_home(room: &Arc<Room>, called: HomeCall) {
     let pid = called.pid;
-    if let Some(under_way) = room.sessions.lock().get_mut(&pid).filter(|u| !u.drains) {
+    if let Some(under_way) = room.sessions.lock().get_mut(&pid).filter(|u| !u.residue_pending) {
         // On its way home it is stopped in its call, which is made again there; else it may be that
         // it goes on waiting here.
         under_way.wanted_home = Some(called).filter(|_| !under_way.returning);
@@ -51,7 +51,7 @@ pub fn bring_home(room: &Arc<Room>, called: HomeCall) {
     let stays = |why: String| room.tell(&ToRoom::Stays { pid, why });
     let (there, task) = (room.clone(), room.clone());
     let bring = move || {
-        if !task.sessions.wait_drained(pid) {
+        if !task.sessions.wait_for_residue(pid) {
             return;
         }
         let came = match called.first {

@@ -11,44 +11,44 @@ pub enum MoveError {
     /// The process cannot leave, or cannot be put together there.
     #[error(transparent)]
     Body(#[from] BodyError),
-    /// The room said no.
+    /// The room refused.
     #[error("the room: {0}")]
     Room(String),
-    /// It said no for what was so at that moment.
+    /// The room refused for what was so at that moment: a later try may succeed.
     #[error("the room: {0}")]
     Retryable(String),
     /// The room is gone or does not answer.
     #[error("the room does not answer: {0}")]
     Silent(String),
-    /// It is being moved already.
+    /// The process is being moved already.
     #[error("it is being moved already")]
     Moving,
-    /// What the room says next may belong to the former move.
+    /// The room has not ended the former move: its next messages may belong to that.
     #[error("the room has not put an end to its last move yet: try again later")]
     Unsettled,
     /// Another process came to share an open file of it meanwhile: it is prepared anew.
     #[error("what it shares with others changes all the time: try again later")]
     Changed,
-    /// Somebody wants it so.
+    /// The user has called the move off.
     #[error("it was called off: it runs where it was")]
     CalledOff,
-    /// It is not there.
+    /// The process is not in this room.
     #[error("it is not away in this room")]
     NotAway,
-    /// Who writes what of its memory cannot be told there.
+    /// The room cannot track writes to the memory of the process.
     #[error("its memory cannot be sent ahead: {0}")]
     NotAhead(String),
-    /// It was given away.
+    /// The process was given to another steward, and may have ended.
     #[error("it was on its way to another room, and may have ended: {0}")]
     Lost(String),
-    /// A fault of the program's.
+    /// A defect in this program.
     #[error("moving it failed unexpectedly (the log says where)")]
     Unexpected,
 }
 
 impl MoveError {
-    /// Something happened at the wrong moment, such as closing what was being looked at: soon it
-    /// does not.
+    /// Tells whether a later try may succeed: something happened at the wrong moment, such as the
+    /// close of a file that was being looked at.
     pub fn is_retryable(&self) -> bool {
         match self {
             MoveError::Changed | MoveError::Retryable(_) => true,
@@ -57,12 +57,13 @@ impl MoveError {
         }
     }
 
-    /// Nor will what it is part of now last.
+    /// Tells whether a later try may succeed, also because the session that stands in the way will
+    /// end.
     pub fn is_momentary(&self) -> bool {
         self.is_retryable() || matches!(self, MoveError::Moving | MoveError::Unsettled)
     }
 
-    /// As the room is told it.
+    /// Writes the error as the room is told it.
     pub fn refusal(&self) -> Refusal {
         Refusal { why: self.to_string(), retryable: self.is_retryable() }
     }

@@ -27,42 +27,43 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// How often a process is prepared that forks or closes files at the wrong moment.
+/// The most tries to move a process that forks or closes files at the wrong moment.
 pub const TRIES_MAX: usize = 5;
 
-/// Why nothing comes of it.
+/// The reason when the steward of the room that the process leaves gives up.
 pub const CALLED_OFF: &str = "the room that it leaves has called it off";
-/// How long the room may take for one step, its transfer apart.
+/// The longest that the room may take for one step, its transfer apart.
 const STEP_WITHIN: Duration = Duration::from_secs(20);
 
-/// A move under way; the registry forgets it at its end.
+/// A process on its way; the registry of sessions forgets this value when it is dropped.
 pub struct MigrationSession {
     pub room: Arc<Room>,
     pub pid: i32,
     pub from: Receiver<RoomEvent>,
     pub timings: RefCell<PhaseTimings>,
     pub progress: Arc<MoveProgress>,
-    /// The stream of its pages; whoever sends what follows gets it.
+    /// The stream of pages; the sender of pages that follow takes it over.
     pub bulk: RefCell<Bulk>,
-    /// What was heard while something else was waited for.
+    /// Events that came while the session waited for another one.
     pub heard: RefCell<VecDeque<RoomEvent>>,
-    /// Of which loans it was heard that they are over.
+    /// Results of post-copies that are over.
     pub loans: PostcopyResults,
-    /// Bytes of pages that were sent, and of these those that are not in place yet.
+    /// Bytes of pages that were sent and are not in place yet.
     pub on_the_way: Cell<u64>,
-    /// What the room has of it from an earlier stay.
+    /// Pages that the room has from an earlier stay of the process.
     pub stocked: RefCell<PeerPages>,
-    /// What is here from before it left, if the room was told so.
+    /// Pages that are at home from before the process left, if the room was told of them.
     pub leftover: RefCell<Option<CachedPages>>,
-    /// Who has the process, and what the room owes.
+    /// The owner of the process, and the answer that the room owes.
     pub protocol: Cell<Protocol>,
-    /// Of one that comes from another room: the number of the talk with the steward there.
+    /// The number of the talk with the steward of the room that the process comes from.
     pub talk: Cell<u32>,
-    /// Of one that leaves home: the user who wants it; 0 if that is root, or the policy.
+    /// The user who wants the process to leave home; 0 for root and for the policy.
     pub asker_uid: Cell<u32>,
-    /// Files of /dev/shm that it has mapped in the room, and that home's processes may open now.
+    /// Files of /dev/shm that the process has mapped in the room, and that home's processes may
+    /// open now.
     pub let_go: RefCell<Vec<image::File>>,
-    /// The node there may host it even with root's rights.
+    /// The node may host the process even with root's rights.
     pub as_root: Cell<bool>,
 }
 
@@ -88,7 +89,7 @@ impl MigrationSession {
             UnderWay {
                 to,
                 returning: false,
-                drains: false,
+                residue_pending: false,
                 wanted_home: None,
                 signals: Waiting::of(pid),
                 progress: progress.clone(),
@@ -114,7 +115,8 @@ impl MigrationSession {
         })
     }
 
-    /// If no less than so much is left of it at the stop, that follows when it runs there, bytes.
+    /// Gives the number of bytes from which on pages that are left at the stop follow later
+    /// (post-copy).
     pub fn follow_bytes(&self, to: &str, options: MoveOptions) -> u64 {
         let costs = || self.room.sessions.costs(to, "stop", Parts::default()).limited(options.pace.rate);
         match options.how {
@@ -124,7 +126,8 @@ impl MigrationSession {
         }
     }
 
-    /// Tells the room something that decides who runs.
+    /// Sends the room a command that decides which body runs. An error: the command is out of
+    /// order.
     pub fn decide(&self, told: HomeCommand, message: &ToRoom) -> Result<(), MoveError> {
         let mut protocol = self.protocol.get();
         if let Err(e) = protocol.tell(told) {
@@ -136,7 +139,7 @@ impl MigrationSession {
         Ok(())
     }
 
-    /// Home has all: the commit point of a way home.
+    /// Commits a way home: home has all state of the process.
     pub fn arrived(&self) {
         let mut protocol = self.protocol.get();
         protocol.arrived();
@@ -160,7 +163,7 @@ impl MigrationSession {
         self.protocol.set(protocol);
     }
 
-    /// A step is done.
+    /// Ends a step, for the report.
     pub fn done(&self, step: &'static str) {
         self.timings.borrow_mut().done(step);
     }
@@ -172,7 +175,7 @@ impl MigrationSession {
         self.timings.borrow_mut().freeze(Instant::now());
     }
 
-    /// How it went.
+    /// Reports how the move went.
     pub fn report(&self, to: &str, how: &str) -> HopReport {
         HopReport { wire_bytes: self.progress.wire_bytes(), ..self.timings.borrow().report(to, how) }
     }
@@ -186,25 +189,24 @@ impl MigrationSession {
         kept.map_or_else(|| self.hear_next(patience), Ok)
     }
 
-    /// So many bytes of pages are on their way.
+    /// Counts bytes of pages that were sent.
     pub fn count(&self, bytes: u64) {
         self.timings.borrow_mut().count(bytes);
         self.progress.sent(bytes);
     }
 
-    /// So many bytes of pages need not be sent.
+    /// Counts bytes of pages that need not be sent.
     pub fn count_stocked(&self, bytes: u64) {
         self.timings.borrow_mut().count_stocked(bytes);
         self.progress.sent(bytes);
     }
 
-    /// Before the commit point.
+    /// Fails if the user has called the move off. For use before the commit point.
     pub fn check_wanted(&self) -> Result<(), MoveError> {
         if self.progress.is_called_off() { Err(MoveError::CalledOff) } else { Ok(()) }
     }
 
-    /// So many bytes of pages are about to be sent: waits until the room has taken enough of those
-    /// before.
+    /// Waits until the room has taken enough earlier pages, so that `bytes` more may be sent.
     pub fn make_way(&self, bytes: u64) -> Result<(), MoveError> {
         self.check_wanted()?;
         self.await_way(|on_the_way| on_the_way + bytes <= room_protocol::page_frames::WINDOW_BYTES)?;
@@ -212,7 +214,7 @@ impl MigrationSession {
         Ok(())
     }
 
-    /// Waits until no more bytes of pages are on the way than may be, or none.
+    /// Waits until no bytes of pages are on the way, or as few as `may_be` allows.
     pub fn await_way(&self, may_be: impl Fn(u64) -> bool) -> Result<(), MoveError> {
         while self.on_the_way.get() > 0 && !may_be(self.on_the_way.get()) {
             match self.hear_next(STEP_WITHIN)? {
@@ -223,7 +225,7 @@ impl MigrationSession {
         Ok(())
     }
 
-    /// Waits until the room has all pages: what is sent next does not queue behind them.
+    /// Waits until the room has all pages, so that the next message does not queue behind them.
     pub fn await_all_taken(&self) -> Result<(), MoveError> {
         self.await_way(|_| false)
     }
@@ -239,7 +241,7 @@ impl MigrationSession {
         })
     }
 
-    /// Waits for what `wanted` picks; a refusal is the room's.
+    /// Waits for the event that `wanted` picks, and gives its result; an error is the room's.
     pub fn expect(&self, wanted: impl Fn(RoomEvent) -> Option<Result<(), String>>) -> Result<(), MoveError> {
         loop {
             if let Some(result) = wanted(self.hear()?) {
@@ -265,7 +267,7 @@ impl MigrationSession {
         self.room.table().deputies.get(&pid).is_some_and(|d| d.phase == Phase::Away)
     }
 
-    /// The room is there, as far as is known here.
+    /// Fails if the room is known to be gone.
     pub fn has_room(&self) -> Result<(), MoveError> {
         match self.room.sessions.lock().contains_key(&self.pid) {
             true => Ok(()),
@@ -273,28 +275,28 @@ impl MigrationSession {
         }
     }
 
-    /// It runs, and its pages follow: who wants to move it waits for them.
-    pub fn drains(&self) {
+    /// Marks the process as running while its pages follow: the next move waits for them.
+    pub fn begin_residue(&self) {
         if let Some(under_way) = self.room.sessions.lock().get_mut(&self.pid) {
-            under_way.drains = true;
+            under_way.residue_pending = true;
         }
     }
 
-    /// Signals wait from now on: the room is about to be told to stop the body.
+    /// Keeps signals from now on, because the room is about to be told to stop the body.
     pub fn hold_signals(&self) {
         if let Some(under_way) = self.room.sessions.lock().get_mut(&self.pid) {
             under_way.returning = true;
         }
     }
 
-    /// These came before those that wait.
+    /// Puts signals back before those that have come since.
     pub fn put_signals_back(&self, signals: Vec<Signal>) {
         if let Some(under_way) = self.room.sessions.lock().get_mut(&self.pid) {
             under_way.signals.put_back(signals);
         }
     }
 
-    /// It stays away: signals that waited go to it, and those that come from now on.
+    /// Sends the kept signals to the body, which stays away, and all later ones at once.
     pub fn send_signals_on(&self) {
         let mut all = self.room.sessions.lock();
         let Some(under_way) = all.get_mut(&self.pid) else { return };
@@ -308,7 +310,8 @@ impl MigrationSession {
         self.room.sessions.lock().get_mut(&self.pid).map(|u| u.signals.take()).unwrap_or_default()
     }
 
-    /// Nothing is here any more: the room must not count on it in another move.
+    /// Tells the room that home has no pages any more, so that the next move does not count on
+    /// them.
     pub fn withdraw_leftover(&self) {
         if self.leftover.take().is_some() {
             self.room.tell(&ToRoom::PeerPages { pid: self.pid, pages: Vec::new(), first: true });
@@ -341,7 +344,7 @@ pub fn has_ended(pid: i32) -> bool {
     os::process::status(pid).map_or(true, |status| matches!(status.state, 'Z' | 'X'))
 }
 
-/// Whether process `pid` is in the room, and if not, why.
+/// Checks that the body of process `pid` runs in the room.
 pub fn must_be_away(room: &Room, pid: i32) -> Result<(), MoveError> {
     match room.table().deputies.get(&pid).map(|deputy| &deputy.phase) {
         Some(Phase::Away) => Ok(()),

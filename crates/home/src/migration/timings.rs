@@ -30,24 +30,24 @@ impl PhaseTimings {
         self.last = now;
     }
 
-    /// It is such a process.
+    /// Notes the parts of the process, which cost time whatever its memory.
     pub fn describe(&mut self, parts: Parts) {
         self.report.parts = parts;
     }
 
-    /// The threads were told to stop then; what was done before belongs to the last step.
+    /// Notes when the threads were told to stop; the time before that belongs to the last step.
     pub fn freeze(&mut self, since: Instant) {
         let before = micros(since.saturating_duration_since(self.last));
         self.report.phases.last_mut().into_iter().for_each(|step| step.us += before);
         (self.frozen, self.thawed, self.last) = (Some(since), false, since);
     }
 
-    /// Whether they are.
+    /// Tells whether the threads stand still.
     pub fn is_frozen(&self) -> bool {
         self.frozen.is_some() && !self.thawed
     }
 
-    /// The threads run, since then.
+    /// Notes since when the threads run again.
     pub fn thaw(&mut self, then: Instant) {
         if let Some(since) = self.frozen.filter(|_| !self.thawed) {
             self.report.freeze_us = self.report.freeze_us.max(micros(then - since));
@@ -55,15 +55,15 @@ impl PhaseTimings {
         }
     }
 
-    /// The try was given up, and there is another: if the threads were stopped, they run again, and
-    /// what was sent meanwhile was sent in vain.
+    /// Begins another try: the threads run again, and bytes that were sent while they stood still
+    /// do not count.
     pub fn again(&mut self) {
         self.thaw(Instant::now());
         self.frozen = None;
         self.report.frozen_bytes = 0;
     }
 
-    /// So many bytes of pages have gone.
+    /// Counts bytes of pages that were sent.
     pub fn count(&mut self, bytes: u64) {
         self.report.page_bytes += bytes;
         if self.frozen.is_some() && !self.thawed {
@@ -71,22 +71,22 @@ impl PhaseTimings {
         }
     }
 
-    /// So many bytes of pages were there already.
+    /// Counts bytes of pages that the other end had already.
     pub fn count_stocked(&mut self, bytes: u64) {
         self.report.stocked_bytes += bytes;
     }
 
-    /// Of the bytes that followed, so many were waited for.
+    /// Notes the bytes that followed, and how many of them the process waited for.
     pub fn follow(&mut self, bytes: u64, asked_bytes: u64) {
         (self.report.followed_bytes, self.report.asked_bytes) = (bytes, asked_bytes);
     }
 
-    /// Bytes of pages so far.
+    /// Bytes of pages that were sent so far.
     pub fn page_bytes(&self) -> u64 {
         self.report.page_bytes
     }
 
-    /// All of it.
+    /// Writes the report of the whole move.
     pub fn report(&self, to: &str, how: &str) -> HopReport {
         HopReport {
             to: to.to_owned(),

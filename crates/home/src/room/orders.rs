@@ -7,14 +7,15 @@ use room_protocol::message::{CallId, Common, CommonPair, CommonPipe, Errand, Loo
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::Sender;
 
-/// Who wants to come home.
+/// A process that calls to come home.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HomeCall {
     /// PID of its process.
     pub pid: i32,
-    /// One that it is about to hold, or to look into: home's kernel would show it the deputy.
+    /// A process that this one is about to hold, or to look into, and that has to come first:
+    /// home's kernel would show its deputy.
     pub first: Option<i32>,
-    /// What it has to do there.
+    /// What the process has to do at home.
     pub errand: Errand,
 }
 
@@ -29,7 +30,7 @@ pub struct CommonFiles {
     pub pairs: Vec<CommonPair>,
 }
 
-/// What other threads leave to this one.
+/// An order to the poller's thread.
 #[derive(Debug)]
 pub enum Order {
     /// A process comes.
@@ -38,7 +39,7 @@ pub enum Order {
         coming: PlacementRequest,
         /// The channel of the deputy.
         channel: OwnedFd,
-        /// What it wants to be.
+        /// The program that it places.
         program: Program,
         /// Signals that it starts with blocked.
         blocked: u64,
@@ -47,24 +48,24 @@ pub enum Order {
     Dismiss {
         /// PID of the process, at home.
         pid: i32,
-        /// Its userfaultfd, if pages of it are still in the room: it shall not outlive us before it
-        /// is settled.
+        /// The userfaultfd of the process, if pages of it are still in the room: until they have
+        /// come, the process ends with the steward.
         memory: Option<OwnedFd>,
-        /// Told when it is none of the room's.
+        /// Told when the process is no deputy of the room.
         done: Sender<()>,
     },
     /// Another steward is to have this deputy.
     Yield {
         /// PID of the process, at home.
         pid: i32,
-        /// Gets it, if it is there still.
+        /// Receives the deputy, if there still is one.
         done: Sender<Option<Box<Deputy>>>,
     },
-    /// It has it.
+    /// The other steward has the deputy.
     Disown {
         /// PID of the process, at home.
         pid: i32,
-        /// Told when it does not end with this steward any more.
+        /// Told when the deputy does not end with this steward any more.
         done: Sender<()>,
     },
     /// All pages of a process that was dismissed are at home.
@@ -109,7 +110,7 @@ pub enum Order {
     TakeOver {
         /// PID of the process, at home.
         pid: i32,
-        /// What they are.
+        /// The files, as the room describes them.
         commons: CommonFiles,
     },
     /// Hold the open file of this stand-in no more.

@@ -16,37 +16,38 @@ pub struct PeerRoom {
     pub room: RoomId,
     /// Where the daemon of the node listens that hosts it.
     pub address: SocketAddr,
-    /// The name that it has.
+    /// The name of that node.
     pub node: String,
-    /// Who is let in there with it.
+    /// The ticket that lets the process in.
     pub ticket: onward::Ticket,
 }
 
-/// One says to the other.
+/// A message from one steward to the other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StewardMessage {
-    /// From the one that it comes to: an empty body is there.
+    /// From the steward of the room that the process enters: an empty body is there.
     Prepared,
-    /// Likewise: it stands there, and may run.
+    /// Likewise: the body stands, and may run.
     Stands,
     /// From the one that it leaves, the commit point: this deputy is yours. What it holds the
     /// process by, and the channels of its threads in this order, come in the packets behind it.
     Take(Box<Handover>),
-    /// Some of these.
+    /// Some of the descriptors of [`StewardMessage::Take`].
     More,
-    /// From the other: it is ours, and runs.
+    /// From the steward of the room that the process enters: the deputy is taken, and the process
+    /// runs.
     Taken,
-    /// It has run since then: CLOCK_MONOTONIC, nanoseconds.
+    /// The process has run since then: CLOCK_MONOTONIC, nanoseconds.
     Runs {
         /// By this home's clock.
         monotonic_ns: i64,
     },
-    /// It cannot come, in words: nothing was changed.
+    /// The process cannot come, in words: nothing was changed.
     Failed {
         /// The reason, in words.
         why: String,
     },
-    /// The same, for what was so at that moment.
+    /// The process cannot come for what was so at that moment: a later try may succeed.
     Retryable {
         /// The reason, in words.
         why: String,
@@ -56,7 +57,7 @@ pub enum StewardMessage {
 /// A deputy, but for its descriptors.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Handover {
-    /// Its threads, and what the ends of their channels are in it.
+    /// The threads, and the numbers of their channels' ends in the deputy.
     pub threads: Vec<(i32, Option<i32>)>,
     /// Its descriptors that stand-ins stand for, those of one open file together.
     pub standins: Vec<Vec<i32>>,
@@ -77,7 +78,7 @@ pub struct Handover {
 }
 
 impl Handover {
-    /// Of this deputy; and what its threads are reached by, in the same order.
+    /// Describes a deputy; gives also its pidfd and the channels of its threads, in the same order.
     pub fn of<'a>(
         deputy: &'a Deputy,
         signals: &[(Option<i32>, [u8; 128])],
@@ -105,7 +106,7 @@ impl Handover {
 /// A deputy that has come, with the descriptors that were with it.
 #[derive(Debug)]
 pub struct Given {
-    /// What was said of it.
+    /// The description of the deputy.
     pub handover: Handover,
     /// The handle of the process.
     pub pidfd: PidFd,

@@ -9,12 +9,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often it is looked whether the tool has called the move off.
+/// The time between two looks whether the tool has called the move off.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// How often the tool is told.
+/// The time between two reports to the tool.
 const TELL_EVERY: Duration = Duration::from_secs(1);
 
-/// Of pages that follow: bytes that were sent, and bytes that are left.
+/// Tells of pages that follow: bytes that were sent, and bytes that are left.
 type OutboundPostcopy = Box<dyn Fn() -> (u64, u64) + Send>;
 
 /// How far a move is; shared by the thread that moves and the one that tells.
@@ -38,13 +38,13 @@ impl MoveProgress {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on it does this, and has so much to send, at most.
+    /// Begins a stage, in which at most `left_bytes` are to be sent.
     pub fn begin(&self, stage: Stage, left_bytes: u64) {
         self.lock().0 = stage;
         self.left_bytes.store(left_bytes, Ordering::Relaxed);
     }
 
-    /// So many bytes were sent.
+    /// Counts bytes of memory that were sent.
     pub fn sent(&self, bytes: u64) {
         self.sent_bytes.fetch_add(bytes, Ordering::Relaxed);
         let less = |left: u64| Some(left.saturating_sub(bytes));
@@ -52,32 +52,33 @@ impl MoveProgress {
         let _ = self.left_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
-    /// So much is to be sent yet, at most.
+    /// The most bytes that are still to be sent.
     pub fn left_bytes(&self) -> u64 {
         self.left_bytes.load(Ordering::Relaxed)
     }
 
-    /// So many bytes of frames of pages were sent, or have come.
+    /// Counts bytes of frames of pages, sent or received.
     pub fn count_wire(&self, bytes: u64) {
         self.wire_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// All of these.
+    /// Bytes of all frames of pages so far.
     pub fn wire_bytes(&self) -> u64 {
         self.wire_bytes.load(Ordering::Relaxed)
     }
 
-    /// It runs at its new place; `following` says how far its memory is.
+    /// Begins the stage in which the process runs at its new place; `following` says how far its
+    /// memory is.
     pub fn follow(&self, following: impl Fn() -> (u64, u64) + Send + 'static) {
         *self.lock() = (Stage::Follows, Some(Box::new(following)));
     }
 
-    /// Somebody wants it to end before it has begun, as it were.
+    /// Tells whether the user has called the move off.
     pub fn is_called_off(&self) -> bool {
         self.called_off.load(Ordering::Relaxed)
     }
 
-    /// What it is busy with, bytes of memory that went, bytes that are left.
+    /// Reads the stage, the bytes of memory that were sent, and the bytes that are left.
     fn read(&self) -> (Stage, u64, u64) {
         let sent = self.sent_bytes.load(Ordering::Relaxed);
         match &*self.lock() {
@@ -90,8 +91,8 @@ impl MoveProgress {
     }
 }
 
-/// Waits for the end of a move, and keeps the tool in the picture. `None`: the move's thread ended
-/// without a word.
+/// Waits for the end of a move, and reports to the tool meanwhile. `None`: the move's thread ended
+/// without a result.
 ///
 /// `silent_ms`: for how long the other node has not answered, if it owes an answer.
 pub fn wait<T>(
@@ -120,7 +121,7 @@ pub fn wait<T>(
     }
 }
 
-/// What was told last, and when.
+/// The last report to the tool.
 struct Meter {
     told: Instant,
     sent_bytes: u64,
@@ -145,8 +146,9 @@ impl Meter {
     }
 }
 
-/// The tool has shut down its sending direction: that stays so, and of a move in two parts both see
-/// it. One that has gone has closed the other direction too, and said nothing by that.
+/// Tells whether the tool has shut down its sending direction, which calls the move off. This stays
+/// so, and both parts of a move in two parts see it. A tool that has ended has closed both
+/// directions, which calls nothing off.
 fn has_called_off(tool: &OwnedFd) -> bool {
     let mut polled = libc::pollfd { fd: tool.as_raw_fd(), events: libc::POLLRDHUP, revents: 0 };
     // SAFETY: one live pollfd.
@@ -154,7 +156,7 @@ fn has_called_off(tool: &OwnedFd) -> bool {
     polled.revents & (libc::POLLRDHUP | libc::POLLHUP) == libc::POLLRDHUP
 }
 
-/// A tool that reads nothing misses some.
+/// Sends the tool a report; a tool that does not read misses some.
 fn tell(tool: &OwnedFd, progress: Progress) {
     if let Ok(packet) = control_protocol::tool::progress(progress) {
         let _ = os::socket::send(tool.as_fd(), &[IoSlice::new(&packet)], &[], libc::MSG_DONTWAIT);

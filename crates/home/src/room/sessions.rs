@@ -18,20 +18,20 @@ pub struct Sessions {
     /// Sessions that have not ended: some may have lost their room, and put the process back.
     running: AtomicUsize,
     ended: Condvar,
-    /// What moves to this room and from it have taken lately.
+    /// Times of the last moves to this room and from it.
     experience: Mutex<Experience>,
-    /// Processes of whose former move the room has not said the end yet.
+    /// Processes whose former move the room has not ended yet.
     unsettled: Mutex<HashSet<i32>>,
 }
 
 #[derive(Debug)]
 pub struct UnderWay {
     pub to: Sender<RoomEvent>,
-    /// It comes home: signals wait here until it is there (or stays away).
+    /// The process comes home: signals wait here until it has arrived, or stays away.
     pub returning: bool,
-    /// It runs where it is to be, and its pages follow.
-    pub drains: bool,
-    /// Its body waits to come home.
+    /// The process runs at its new place, and its pages follow.
+    pub residue_pending: bool,
+    /// The errand for which the body waits to come home.
     pub wanted_home: Option<HomeCall>,
     pub progress: Arc<MoveProgress>,
     pub signals: Waiting,
@@ -43,12 +43,12 @@ impl Sessions {
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Processes of whose former move the room has not said the end yet.
+    /// Processes whose former move the room has not ended yet.
     pub fn unsettled(&self) -> MutexGuard<'_, HashSet<i32>> {
         self.unsettled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the move of `pid` what the room said; `false` if it is not being moved.
+    /// Gives an event to the session of process `pid`; `false` if there is none.
     pub fn tell(&self, pid: i32, heard: RoomEvent) -> bool {
         let all = self.lock();
         if ends(&heard).is_some() && !all.contains_key(&pid) {
@@ -68,14 +68,15 @@ impl Sessions {
         }
     }
 
-    /// A frame of pages of `pid` has come, so large on the wire.
+    /// Counts the bytes on the link of a frame of pages of process `pid`.
     pub fn count_wire(&self, pid: i32, bytes: u64) {
         if let Some(under_way) = self.lock().get(&pid) {
             under_way.progress.count_wire(bytes);
         }
     }
 
-    /// What the next one to there, in this way, is expected to take, of a process of such parts.
+    /// Estimates the costs of the next move to this place, in this way, of a process with these
+    /// parts.
     pub fn costs(&self, to: &str, how: &str, parts: Parts) -> Costs {
         self.experience.lock().unwrap_or_else(PoisonError::into_inner).costs(Route { to, how }, parts)
     }
@@ -88,7 +89,7 @@ impl Sessions {
         experience.moved(route, measured);
     }
 
-    /// Whether any move has not ended.
+    /// Tells whether any move has not ended.
     pub fn are_running(&self) -> bool {
         self.running.load(Ordering::Acquire) > 0
     }
@@ -104,22 +105,22 @@ impl Sessions {
         self.ended.notify_all();
     }
 
-    /// The room is gone: nobody waits for it any longer.
+    /// Ends all sessions, because the room is gone.
     pub fn end(&self) {
         self.lock().clear();
         self.ended.notify_all();
     }
 
-    /// A process runs at its place, and its pages follow.
-    pub fn drains(&self, pid: i32) -> bool {
-        self.lock().get(&pid).is_some_and(|u| u.drains)
+    /// Tells whether process `pid` runs while its pages follow.
+    pub fn residue_pending(&self, pid: i32) -> bool {
+        self.lock().get(&pid).is_some_and(|u| u.residue_pending)
     }
 
-    /// Waits while a process runs at its place and its pages follow; whether it is free to be moved
+    /// Waits until all pages of process `pid` have followed; tells whether it is free to be moved
     /// then.
-    pub fn wait_drained(&self, pid: i32) -> bool {
-        let drains = |all: &mut HashMap<i32, UnderWay>| all.get(&pid).is_some_and(|u| u.drains);
-        let all = self.ended.wait_while(self.lock(), drains).unwrap_or_else(PoisonError::into_inner);
+    pub fn wait_for_residue(&self, pid: i32) -> bool {
+        let pending = |all: &mut HashMap<i32, UnderWay>| all.get(&pid).is_some_and(|u| u.residue_pending);
+        let all = self.ended.wait_while(self.lock(), pending).unwrap_or_else(PoisonError::into_inner);
         !all.contains_key(&pid)
     }
 }

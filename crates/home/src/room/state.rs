@@ -20,33 +20,33 @@ use std::time::Duration;
 
 /// One room, seen from home.
 pub struct Room {
-    /// Who hosts it, and where its files are.
+    /// The room's name, the node that hosts it, and home's directories.
     pub args: StewardArgs,
-    /// To the room, and the home's files that are served over it.
+    /// The link to the room, and the home's files that are served over it.
     pub link: RoomLink,
-    /// Watches channels and processes.
+    /// Waits for channels and processes.
     pub poller: Poller,
     /// Ends deputies that the steward leaves behind.
     pub watchdog: Watchdog,
-    /// Processes that are going to the room or coming home.
+    /// Migration sessions under way.
     pub sessions: Sessions,
-    /// Processes that went to the room, and whose pages follow.
+    /// Sources of pages that follow processes to the room.
     pub lenders: checkpoint::Lenders,
-    /// Pages of those that left.
+    /// Pages of processes that have left home, kept for their return.
     pub page_cache: checkpoint::PageCache,
     /// Memory for frames of pages.
     pub bodies: link::Bodies,
     pagers: Mutex<HashMap<i32, Arc<checkpoint::Pager>>>,
-    /// Over programs that begin in the room.
+    /// Keeps processors awake while programs begin in the room.
     pub vigil: Vigil,
-    /// To the thread that looks at /proc.
+    /// The way to the thread that looks at /proc.
     pub inquiries: OnceLock<std::sync::mpsc::Sender<(CallId, Inquiry)>>,
     table: Mutex<DeputyTable>,
     reported: Condvar,
 }
 
 impl Room {
-    /// A room without deputies.
+    /// Makes a room without deputies.
     pub fn new(args: StewardArgs, poller: Poller, watchdog: Watchdog) -> Room {
         Room {
             args,
@@ -65,13 +65,12 @@ impl Room {
         }
     }
 
-    /// The table of deputies.
+    /// Locks the table of deputies.
     pub fn table(&self) -> MutexGuard<'_, DeputyTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A process is one of the room's deputies from now on: it is watched, and does not outlive the
-    /// steward.
+    /// Adds a deputy: the poller watches it, and the watchdog ends it with the steward.
     pub fn adopt(&self, pid: i32, deputy: Deputy) -> os::Result<()> {
         let pidfd = deputy.pidfd.clone();
         let generation = self.watchdog.generation();
@@ -106,8 +105,7 @@ impl Room {
     /// Makes calls in a deputy, as [`checkpoint::visit_at_length`] does in any process, once it
     /// stands still and is proven to be one.
     ///
-    /// # Errors
-    /// Those of the visit, or it is no deputy any more.
+    /// # Errors Those of the visit; or the process is no deputy any more.
     pub fn visit_deputy<T>(
         &self,
         pid: i32,
@@ -119,12 +117,12 @@ impl Room {
         })
     }
 
-    /// Processes that came home, and whose pages follow.
+    /// Locks the pagers of processes that came home before their pages.
     pub fn pagers(&self) -> MutexGuard<'_, HashMap<i32, Arc<checkpoint::Pager>>> {
         self.pagers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The room is gone.
+    /// Tells whether the room is gone.
     pub fn is_lost(&self) -> bool {
         matches!(self.table().room, RoomState::Lost(_))
     }
@@ -141,19 +139,19 @@ impl Room {
         }
     }
 
-    /// An empty body for process `pid` may use its rights.
+    /// Lets an empty body open files with the rights of process `pid`.
     pub fn borrow_rights(&self, pid: i32) -> os::Result<()> {
         let rights = rights::credentials(pid)?;
         self.table().coming.insert(pid, rights);
         Ok(())
     }
 
-    /// It may not any more.
+    /// Ends what [`Room::borrow_rights`] began.
     pub fn return_rights(&self, pid: i32) {
         self.table().coming.remove(&pid);
     }
 
-    /// A body will be placed: its process can be made, if the room stands.
+    /// Tells a room that stands to make the process of a body that will be placed.
     pub fn expect(&self, pid: i32) {
         let ready = self.table().room == RoomState::Ready;
         if ready {
@@ -161,7 +159,7 @@ impl Room {
         }
     }
 
-    /// A body can be made, now or when the room stands.
+    /// Has the room make a body, now or when the room stands.
     pub fn place(&self, place: Place) {
         let mut table = self.table();
         match table.room.clone() {
@@ -190,7 +188,7 @@ impl Room {
         }
     }
 
-    /// The room stands.
+    /// Notes that the room stands, and places the bodies that waited for that.
     pub fn ready(&self) {
         os::fault::past("room");
         let waiting = {
@@ -201,7 +199,8 @@ impl Room {
         waiting.into_iter().for_each(|place| self.tell_place(place));
     }
 
-    /// The room is gone, or could not be made: every deputy ends, as if killed if its program ran.
+    /// Notes that the room is gone, or could not be made. Every deputy ends: as if killed if its
+    /// program ran.
     pub fn lost(&self, why: &str) {
         // Another node may have said it, and terminals obey what is no text.
         let why: &str = &why.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>();
@@ -232,7 +231,7 @@ impl Room {
         self.poller.wake();
     }
 
-    /// Usage was reported.
+    /// Wakes those that wait for a report of usage.
     pub fn reported(&self) {
         self.table().reports += 1;
         self.reported.notify_all();

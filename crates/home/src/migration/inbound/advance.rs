@@ -11,7 +11,7 @@ use room_protocol::ToRoom;
 use room_protocol::message::onward::{Order, Said};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Of all tries.
+/// The number of the next try.
 static NUMBER: AtomicU32 = AtomicU32::new(1);
 
 impl MigrationSession {

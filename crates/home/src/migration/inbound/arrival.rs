@@ -12,17 +12,17 @@ use os::ptrace::Stopped;
 use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
-/// Who brings the pages that follow.
+/// The pager that brings the pages that follow, if any do.
 pub type Rest = Option<Arc<Pager>>;
 
-/// All of its threads, stopped, and what it used elsewhere.
+/// A process that is whole at home: its threads, stopped, and the CPU time that it used elsewhere.
 pub struct Finished {
     threads: Vec<Stopped>,
     away: Option<Away>,
 }
 
 impl MigrationSession {
-    /// Nothing is left to be done before the commit point.
+    /// Does all that is left to be done before the commit point.
     pub fn make_ready(&self, filling: &mut DeputyRestore) -> Result<Rest, BodyError> {
         filling.take_descriptors(self.pid)?;
         self.page_later(filling)
@@ -41,7 +41,7 @@ impl MigrationSession {
         is_done.recv().map_err(|_| MoveError::Silent("the steward ends".into()))
     }
 
-    /// It is the program again, and stands still yet.
+    /// Makes the deputy its program again; the process still stands still. `None`: it was killed.
     pub fn finish(&self, filling: DeputyRestore) -> Option<Finished> {
         let away = Away::of(self.pid, filling.image());
         let signals = self.take_signals();
@@ -64,7 +64,7 @@ impl MigrationSession {
         }
     }
 
-    /// It goes on. One that was killed meanwhile has nowhere else to go, either.
+    /// Lets the process go on. A process that was killed meanwhile ends at home.
     pub fn go(&self, finished: Option<Finished>) {
         let Some(Finished { threads, away }) = finished else { return };
         if let Err(e) = threads.into_iter().try_for_each(|t| t.detach(0)) {

@@ -74,7 +74,7 @@ impl MigrationSession {
 }
 
 impl EarlyStop {
-    /// It will do for this image.
+    /// Tells whether the stopped deputy serves this image.
     pub fn serves(&self, image: &Image, tids: &[i32]) -> bool {
         self.tids == tids && self.is_clear_of(image.areas.iter().map(|a| (a.start, a.end)))
     }

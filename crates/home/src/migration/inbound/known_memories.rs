@@ -10,12 +10,12 @@ use std::os::fd::OwnedFd;
 pub struct KnownMemories(HashMap<MemoryId, OwnedFd>);
 
 impl KnownMemories {
-    /// Of these, those that are.
+    /// Finds those of these memories that are here.
     pub fn of(&self, memories: &[MemoryId]) -> Vec<Option<&OwnedFd>> {
         memories.iter().map(|memory| self.0.get(memory)).collect()
     }
 
-    /// These are here now; `file` opens the one of each place.
+    /// Notes that these memories are here; `file` opens the one of each place.
     pub fn learn(
         &mut self,
         memories: &[MemoryId],

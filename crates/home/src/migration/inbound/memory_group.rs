@@ -19,26 +19,26 @@ use room_protocol::message::Family;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How it is called when several come so.
+/// The name of this way in reports.
 pub const TOGETHER: &str = "together";
 
 /// How long another move of one of them may take to end: the room refuses it at once, for all stand
 /// still.
 const FREE_WITHIN: Duration = Duration::from_millis(500);
 
-/// One that came with another.
+/// A process that came with another one.
 type Other = (MigrationSession, DeputyRestore);
 
 /// How all of a group come home.
 struct GroupTerms {
     pace: Pace,
-    /// They come for a call that only home can serve.
+    /// The processes come for a call that only home can serve.
     must_come: bool,
 }
 
 impl MigrationSession {
-    /// Has it go on here, when all have come that must come with it. They, and who brings its pages
-    /// that follow.
+    /// Lets the process go on at home once all of its group have come. Gives the pager of the pages
+    /// that follow, and the sessions of the others.
     pub fn go_together(
         &self,
         received: Received,
@@ -121,7 +121,8 @@ impl MigrationSession {
         Ok(())
     }
 
-    /// Its own move may be about to end: the room refuses that. But not one whose pages follow.
+    /// Begins a session of another process of the group. Waits for a move of that process which the
+    /// room has refused and which is about to end, but not for pages that follow.
     fn begin_other(&self, pid: i32, pace: Pace) -> Result<MigrationSession, MoveError> {
         let begun = Instant::now();
         loop {
@@ -130,7 +131,11 @@ impl MigrationSession {
                 return Err(stays_for(pid, BodyError::Retryable("it is not away".into()).into()));
             }
             match MigrationSession::begin(&self.room, pid, Side::Room, pace, Arc::<MoveProgress>::default()) {
-                Err(e) if e.is_momentary() && begun.elapsed() < FREE_WITHIN && !self.room.sessions.drains(pid) => {
+                Err(e)
+                    if e.is_momentary()
+                        && begun.elapsed() < FREE_WITHIN
+                        && !self.room.sessions.residue_pending(pid) =>
+                {
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 begun => return begun.map_err(|e| stays_for(pid, e)),
@@ -139,7 +144,7 @@ impl MigrationSession {
     }
 }
 
-/// One stays for the sake of another.
+/// Says that the whole group stays because of one process.
 fn stays_for(pid: i32, e: MoveError) -> MoveError {
     let why = format!("process {pid}, with which it shares memory, stays: {e}");
     match e {

@@ -35,12 +35,12 @@ use std::sync::Arc;
 /// Why a process comes home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// It waits for that, and nothing else can be done for it.
+    /// The process waits for a call that only home can serve.
     HomeCall,
-    /// Somebody wants it there.
+    /// A user, or the policy, wants the process at home.
     Wished,
-    /// Somebody wants it on another node: those with which it shares memory do not come, nor does
-    /// it.
+    /// The process is to go on to another node. A process that shares memory stays: such processes
+    /// can only move home, and only as a group.
     Alone,
 }
 

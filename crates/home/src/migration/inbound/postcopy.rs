@@ -41,7 +41,7 @@ impl MigrationSession {
     /// The process runs at home: the rest of its pages comes too.
     pub fn receive_rest(&self, pager: &Arc<Pager>) -> Result<(), MoveError> {
         self.room.tell(&ToRoom::Push { pid: self.pid });
-        self.drains();
+        self.begin_residue();
         let brings = pager.clone();
         self.progress.follow(move || (brings.progress().0, brings.missing_bytes()));
         let outcome = loop {
@@ -70,7 +70,7 @@ impl MigrationSession {
         is_done.recv().map_err(|_| MoveError::Silent("the steward ends".into()))
     }
 
-    /// It ends as if killed, and its user is told.
+    /// Kills the process, and tells its user why.
     fn kill_for(&self, why: &str) -> Result<(), MoveError> {
         const STDERR: i32 = 2;
         let pidfd = PidFd::open(self.pid)?;

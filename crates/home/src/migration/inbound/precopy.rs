@@ -13,17 +13,17 @@ use room_protocol::ToRoom;
 use room_protocol::message::onward::{self, Order, Said, Ticket, Went};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What has come ahead.
+/// Memory that came while the body ran.
 pub struct ReceivedPrecopy {
     /// Where it lies.
     pub laid: PrelaidMemory,
-    /// In which try: the room knows what else is to come.
+    /// The try in which it came, by which the room knows what is left to come.
     pub ticket: Ticket,
     /// How it came.
     pub course: Course,
 }
 
-/// Comes ahead now.
+/// Memory that is coming while the body runs.
 struct IncomingPrecopy<'a> {
     room: &'a Room,
     image: Vec<u8>,
@@ -36,7 +36,7 @@ impl<'a> IncomingPrecopy<'a> {
         IncomingPrecopy { room, image: Vec::new(), laid: None, dense: HugePageHints::default() }
     }
 
-    /// Its place in the deputy; the image is whole when anything else comes.
+    /// Lays the memory out in the deputy at the first use, when the image is whole.
     fn laid(&mut self, pid: i32) -> Result<&PrelaidMemory, MoveError> {
         if self.laid.is_none() {
             let image = Image::decode(&self.image).map_err(|e| MoveError::Room(e.to_string()))?;
@@ -55,7 +55,7 @@ impl<'a> IncomingPrecopy<'a> {
         Ok(())
     }
 
-    /// These come, and are full.
+    /// Notes runs of pages that will all come, so that they may become huge pages.
     fn expect_dense(&mut self, pid: i32, runs: &[Run]) -> Result<(), MoveError> {
         if !checkpoint::lie_within(runs, self.laid(pid)?.areas()) {
             return Err(MoveError::Room("pages lie in no area of the image".into()));

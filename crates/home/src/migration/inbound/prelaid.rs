@@ -13,7 +13,7 @@ pub struct PrelaidMemory {
 }
 
 impl PrelaidMemory {
-    /// Lays these areas out, empty. Children of the deputy do not get them.
+    /// Lays these areas out, empty. Children of the deputy do not inherit them.
     pub fn lay_out(room: &Room, pid: i32, areas: Vec<Area>) -> Result<PrelaidMemory, BodyError> {
         os::fault::at("lay out ahead")?;
         let memory = Memory::of(pid)?;
@@ -26,7 +26,7 @@ impl PrelaidMemory {
         &self.areas
     }
 
-    /// They, which are somebody else's to take away from now on.
+    /// Gives up the areas: the caller unmaps them from now on.
     pub fn into_areas(self) -> Vec<Area> {
         self.areas
     }
@@ -37,7 +37,7 @@ impl PrelaidMemory {
         Ok(self.memory.clone())
     }
 
-    /// The deputy as it was.
+    /// Unmaps the areas from the deputy.
     pub fn undo(self) {
         let undone = checkpoint::visit_at_length(self.pid, |inside| checkpoint::unmap_beside(inside, &self.areas));
         // One that has ended has no memory.

@@ -26,7 +26,7 @@ pub struct Terms<'a> {
     pub pidfd: &'a PidFd,
     /// Pages follow the process when at least so many bytes are left at the stop.
     pub follow_bytes: u64,
-    /// What was seen before the stop does not count: all is looked at anew.
+    /// Look at everything anew at the stop, whatever was seen before.
     pub carefully: bool,
     /// Tells whether the process is under Landlock, where its kernel needs one for that.
     pub probe: Option<&'a LandlockProbe>,
@@ -208,7 +208,7 @@ impl MigrationSession {
         sent.or_else(|e| self.check_wanted().and(Err(e.into())))
     }
 
-    /// What it shares with nobody, though it may.
+    /// Sends the content of shareable memory that no other process has.
     fn send_memories(&self, image: &Image) -> Result<(), MoveError> {
         let batch_bytes = || self.bulk.borrow().batch_bytes();
         let sent =

@@ -10,8 +10,8 @@ use os::pidfd::PidFd;
 use room_protocol::message::{Place, StandinId};
 use std::collections::{BTreeMap, HashMap};
 
-/// Of a process that leaves home: what it may have been told of, and how many notices its room had
-/// been sent when that was looked at.
+/// Stand-ins of a process that leaves home of whose readiness it may have been told, and the number
+/// of notices that its room had been sent when they were looked at.
 #[derive(Debug, Default)]
 pub struct Since {
     standins: Vec<StandinId>,
@@ -19,7 +19,7 @@ pub struct Since {
 }
 
 impl Since {
-    /// The body stands: what has happened since then is told to it once more.
+    /// Tells the body, which stands, once more what has happened since then.
     pub fn tell_missed(&self, room: &Room) {
         if self.standins.is_empty() {
             return;

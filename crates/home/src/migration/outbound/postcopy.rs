@@ -24,7 +24,7 @@ pub struct OutboundPostcopy {
 }
 
 impl OutboundPostcopy {
-    /// What the deputy keeps.
+    /// The memory that the deputy keeps.
     pub fn kept(&self) -> &[(u64, u64)] {
         &self.all
     }
@@ -34,7 +34,7 @@ impl OutboundPostcopy {
         self.lender.loan()
     }
 
-    /// It was not moved.
+    /// Ends the post-copy of a move that failed.
     pub fn call_off(self, room: &Room) {
         self.lender.stop();
         room.lenders.end(self.pid);
@@ -85,7 +85,7 @@ impl MigrationSession {
     /// end.
     pub fn send_rest(&self, following: OutboundPostcopy) {
         following.lender.push();
-        self.drains();
+        self.begin_residue();
         let lender = following.lender.clone();
         self.progress.follow(move || {
             let (all, left, _) = lender.progress();

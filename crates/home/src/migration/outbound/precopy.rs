@@ -45,7 +45,7 @@ impl MigrationSession {
         }))
     }
 
-    /// The same of the pages that cannot follow a process: those of files' copies.
+    /// Sends the pages that cannot follow a process, those of files' copies, and keeps a copy.
     pub fn send_files(&self, observed: &ProcessSnapshot) -> Result<Option<Ahead>, MoveError> {
         os::fault::at("ahead")?;
         // To look through what the room has from an earlier stay takes longer than to send these.

@@ -49,7 +49,7 @@ impl MigrationSession {
         self.room.tell(&ToRoom::Place(Box::new(place.clone())));
         if let Err(e) = self.await_placed() {
             self.call_off();
-            return Err(self.fleeting_if_changed(e, &observed));
+            return Err(self.retryable_if_changed(e, &observed));
         }
         Ok(Prepared { observed, place })
     }
@@ -57,7 +57,7 @@ impl MigrationSession {
     /// Why no body could be made for what was observed: a file may have been closed or removed
     /// meanwhile, or name and flags are those of two files that had the same number one after the
     /// other.
-    fn fleeting_if_changed(&self, e: MoveError, observed: &ProcessSnapshot) -> MoveError {
+    fn retryable_if_changed(&self, e: MoveError, observed: &ProcessSnapshot) -> MoveError {
         match (e, ProcessSnapshot::of_running(self.pid, false)) {
             (MoveError::Room(why), Ok(now)) if !now.is_served_by(observed) => MoveError::Retryable(why),
             (e, _) => e,

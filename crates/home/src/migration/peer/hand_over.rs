@@ -27,10 +27,10 @@ use room_protocol::message::onward::{self, Lane, Said, Ticket};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-/// How often it is tried with a process whose open files change meanwhile.
+/// The most tries with a process whose open files change meanwhile.
 const TRIES_MAX: u32 = 5;
-/// How long nothing may come of a process that stands still: then the way between the nodes counts
-/// as broken, and the process goes through home.
+/// The longest silence while a process stands still: after it, the way between the nodes counts as
+/// broken, and the process goes through home.
 const QUIET_MAX: Duration = Duration::from_secs(5);
 /// How long deputy threads may take to do what they were told last.
 const IDLE_WITHIN: Duration = Duration::from_secs(2);
@@ -43,7 +43,7 @@ struct SentOn {
     noticed: u64,
 }
 
-/// Passes process `pid` on.
+/// Moves process `pid` to another room.
 pub fn run(
     room: &Arc<Room>,
     pid: i32,
@@ -71,7 +71,7 @@ pub fn run(
     }
 }
 
-/// Whether home is no way either.
+/// Tells whether a way through home would fail as well.
 pub fn is_final(e: &MoveError) -> bool {
     matches!(
         e,
@@ -79,7 +79,7 @@ pub fn is_final(e: &MoveError) -> bool {
     ) || matches!(e, MoveError::Body(BodyError::Exited))
 }
 
-/// What cannot be passed on, and may go home.
+/// Refuses a process that cannot go straight to another room, and may go home.
 fn check(room: &Room, pid: i32) -> Result<(), MoveError> {
     must_be_away(room, pid)?;
     {
@@ -321,12 +321,12 @@ impl MigrationSession {
         }
     }
 
-    /// Nobody else has it: it is this room's as before.
+    /// Takes a deputy back that the other steward has not taken.
     fn keep_deputy(&self, deputy: Deputy) -> Result<(), MoveError> {
         Ok(self.room.adopt(self.pid, deputy)?)
     }
 
-    /// Until the deputy has done what it was told.
+    /// Waits until the deputy has done what it was told.
     fn wait_settled(&self) -> Result<(), MoveError> {
         let begun = Instant::now();
         while !self.room.table().deputies.get(&self.pid).is_none_or(Deputy::is_settled) {
@@ -338,7 +338,7 @@ impl MigrationSession {
         Ok(())
     }
 
-    /// Nothing is left of it here, and it runs there.
+    /// Waits until nothing of the process is left in this room, and it runs in the other.
     fn await_end(&self, turn: u32, follows: Option<u32>) -> Result<(), MoveError> {
         let (mut left, mut runs, mut drained) = (false, false, Ok(()));
         let mut lends = follows;

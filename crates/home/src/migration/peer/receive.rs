@@ -136,7 +136,7 @@ impl MigrationSession {
         Ok((standins, placed))
     }
 
-    /// Its memory, as it is now: at the stop only what has changed needs to be done.
+    /// Has the room lay out the memory as it is now, so that at the stop only changes need work.
     fn lay_out_ahead(&self, image: &Image) -> Result<(), MoveError> {
         if image.areas.is_empty() {
             return Ok(());
@@ -238,7 +238,7 @@ impl MigrationSession {
         Ok(follows)
     }
 
-    /// Until it runs; and until all its memory is there, should some follow.
+    /// Waits until the process runs, and until all its memory is there should some follow.
     fn tell_when_it_runs(&self, talk: &StewardLink, follows: Option<u32>) {
         let mut runs = false;
         while !runs || follows.is_some_and(|loan| self.loans.over(loan).is_none()) {
@@ -248,7 +248,7 @@ impl MigrationSession {
                     let monotonic_ns = os::namespace::clock_ns(libc::CLOCK_MONOTONIC) - ago_ns;
                     // Who has gone does without.
                     let _ = talk.say(&StewardMessage::Runs { monotonic_ns });
-                    self.drains();
+                    self.begin_residue();
                     runs = true;
                 }
                 Ok(_) => {}
@@ -273,7 +273,7 @@ impl MigrationSession {
     }
 }
 
-/// What the room will open by these names is what the process has open.
+/// Checks that the room will open by these names what the process has open.
 fn check_files(files: &[File]) -> Result<(), BodyError> {
     for file in files {
         let path = Path::new(OsStr::from_bytes(&file.path));
@@ -304,7 +304,7 @@ fn is_watched(image: &Image, at_home: i32) -> bool {
     })
 }
 
-/// What the room needs to make the empty body.
+/// Describes the process to the room, which makes the empty body.
 fn describe(pid: i32, outline: &Outline, image: &Image, standins: &Standins) -> Result<Place, MoveError> {
     let argv = process::arguments(pid)?.split(|b| *b == 0).filter(|a| !a.is_empty()).map(<[u8]>::to_vec).collect();
     let executed = image.process.exe.and_then(|exe| image.files.get(exe as usize));
