@@ -17,12 +17,18 @@ int main(int argc, char **argv) {
     tell_pid(index);
     int right = (index + 1) % size, left = (index + size - 1) % size;
     char *out = malloc(sizes.most + sizeof(struct stamp)), *in = malloc(sizes.most + sizeof(struct stamp));
-    await_release();
+    if (!rounds && !access("late", F_OK)) await_release();
+    /* Ranks connect for these now, at home. */
+    double none = 0, most;
+    MPI_Reduce(&none, &most, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
     MPI_Barrier(MPI_COMM_WORLD);
     double begun = seconds();
     for (uint64_t round = 1; !last || round <= last; round++) {
         uint32_t bytes = size_at(&sizes, round), whole = bytes + sizeof(struct stamp);
-        if (rounds && round == 2) begun = seconds();
+        if (rounds && round == 2) {
+            await_release();
+            begun = seconds();
+        }
         if (!last && !index) last = last_round(round, rounds, size);
         if (rounds && round > 1) {
             struct stamp stamp = {round, last, 0, index, bytes};

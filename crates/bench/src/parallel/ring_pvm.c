@@ -34,11 +34,13 @@ static int task(char **argv) {
     int right = tids[(index + 1) % size], left_index = (index + size - 1) % size, left = tids[left_index];
     char *buffer = malloc(sizes.most + sizeof(struct stamp));
     uint64_t last = 0, bytes_sent = 0;
-    await_release();
     double begun = seconds();
     for (uint64_t round = 1; !last || round <= last; round++) {
         uint32_t bytes = size_at(&sizes, round), whole = bytes + sizeof(struct stamp);
-        if (rounds && round == 2) begun = seconds();
+        if (rounds && round == 2) {
+            await_release();
+            begun = seconds();
+        }
         if (!last && !index) last = last_round(round, rounds, size);
         if (rounds && round > 1) {
             struct stamp stamp = {round, last, 0, index, bytes};

@@ -104,7 +104,7 @@ static void tell_pid(int index) {
     rename(draft, name);
 }
 
-/* Waits while there is a file `hold`: tasks are moved before they begin. */
+/* Waits while there is a file `hold`: tasks are moved once they have connected. */
 static void await_release(void) {
     while (!access("hold", F_OK)) usleep(10000);
 }

@@ -63,6 +63,44 @@ fn ranks_of_open_mpi_move_for_a_minute() {
     ring_moves(Library::OpenMpi, OPEN_MPI, 60);
 }
 
+/// Ranks of Open MPI that are moved before they connect to each other. Open MPI keeps the flags of
+/// an accepted connection in 16 bits with a sign: with O_LARGEFILE among them, it closes the
+/// connection, and the job hangs.
+#[test]
+fn ranks_of_open_mpi_connect_after_they_have_moved() {
+    if Library::OpenMpi.is_missing() {
+        return;
+    }
+    let (_alone, lab) = (alone(), shared());
+    let flags = at_home(
+        &lab,
+        r#"tern run --on n2 -- python3 -c '
+import fcntl, socket
+server = socket.create_server(("127.0.0.1", 0))
+client = socket.create_connection(server.getsockname())
+taken = server.accept()[0]
+print(fcntl.fcntl(taken.fileno(), fcntl.F_GETFL))'"#,
+    )
+    .text();
+    if flags != libc::O_RDWR.to_string() {
+        return skip::test(format_args!("F_GETFL of a socket accepted away says {flags}: O_LARGEFILE is among them"));
+    }
+    let ring = ring(&lab, Library::OpenMpi, &["n1"]);
+    let text = at_home(
+        &lab,
+        &format!(
+            "{OPEN_MPI}
+        touch hold late
+        mpi -n 3 {ring} 4096 0
+        has_begun 3
+        tern move $(cat task.0) n2 && tern move $(cat task.1) n3 && tern move $(cat task.2) n4 || exit 1
+        rm hold; goes_on; moves=3; touch refused; ends"
+        ),
+    )
+    .text();
+    Ring::of(&text).moved(3);
+}
+
 /// Open MPI as Debian has it shares files between its ranks: they stay at home, tern names the
 /// file, and the ring goes on.
 #[test]
