@@ -4,7 +4,7 @@
 use control_protocol::facts::{Facts, Load};
 
 /// Wall clocks may differ by this much, microseconds: beyond, a new room shows its guests the
-/// home's clock (`room::warden::wall`).
+/// home's clock (`room::state::wall`).
 pub const SKEW_MAX_US: i64 = 10_000;
 
 /// Why a node is no target.

@@ -1,11 +1,12 @@
 //! The hosting side: warden and porter.
 
-mod guest_memory;
-mod ids;
-mod porter;
-mod usage;
+mod calls;
+mod files;
+mod sandbox;
+mod state;
+mod supervisor;
 pub mod warden;
 
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
-pub use warden::fuzz;
+pub use crate::warden::fuzz;

@@ -1,75 +1,17 @@
 //! The warden: the room's side towards its home. One process per room, outside the room's
 //! namespaces.
 
-mod adoption;
-mod advance;
-mod after;
-mod ahead;
-mod answers;
-mod args;
-mod calls;
-mod clock_keeper;
-mod compared;
-mod contain;
-mod cpu_times;
-mod describe_guest;
-mod device_numbers;
-mod devices;
-mod direct_link;
-mod direct_links;
-mod due_before_return;
-mod exec_rights;
-mod fifos;
-mod filtering;
-mod follow_up;
-mod following;
-mod foreign_vdso;
+pub mod args;
+pub mod from_home;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub mod fuzz;
-mod going_home;
-mod guests;
-mod held;
-mod home;
-mod home_files;
-mod home_link;
-mod home_mounts;
-mod homeward;
-mod homeward_tries;
-mod incoming_queue;
-mod ledger;
-mod limits;
-mod listeners;
-mod locked;
-mod marshal;
-mod message;
-mod notices;
-mod oom_score;
-mod page_source;
-mod peer_pages;
-mod pending;
-mod postcopy_queue;
-mod proc;
-mod readiness;
-mod receiver;
-mod relatives;
-mod report;
-mod restarting_calls;
-mod scheduled;
-mod setup;
-mod shared;
-mod sharers;
-mod signal_action;
-mod socket_pairs;
-mod spares;
-mod standins;
-mod tracer;
-mod unpassed;
-mod uplink;
-pub mod wall;
-mod windows;
+pub mod limits;
+pub mod report;
+pub mod setup;
+pub mod uplink;
 
-pub use args::{ArgsError, WardenArgs};
+pub use crate::warden::args::{ArgsError, WardenArgs};
 
 use std::process::ExitCode;
 use thiserror::Error;

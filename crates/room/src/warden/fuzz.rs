@@ -3,19 +3,20 @@
 //! The guest is this very process, with memory set apart for it; what lies around that must stay as
 //! it is.
 
-use super::after::{After, Made};
-use super::follow_up;
-use super::guests::{Guest, Waiting, Who};
-use super::marshal::Back;
-use super::message::{Incoming, Piece};
-use super::pending::Pending;
-use super::proc::table::Proc;
-use super::shared::Shared;
-use super::standins::requests::{StandinRequest, StandinRequestKind};
-use super::tracer::orders::Orders;
-use super::{devices, home, proc};
-use crate::warden::after::IpcStep;
-use crate::warden::standins::device::Device;
+use crate::calls::follow_up;
+use crate::files::{devices, proc};
+use crate::state::calls::after::{After, IpcStep, Made};
+use crate::state::calls::marshal::Back;
+use crate::state::calls::message::Piece;
+use crate::state::calls::message::incoming::Incoming;
+use crate::state::files::proc::table::Proc;
+use crate::state::files::standins::device::Device;
+use crate::state::files::standins::requests::{StandinRequest, StandinRequestKind};
+use crate::state::guests::{Guest, Waiting, Who};
+use crate::state::orders::Orders;
+use crate::state::pending::Pending;
+use crate::state::shared::Shared;
+use crate::warden::from_home as home;
 use arbitrary::Unstructured;
 use homefs::proto::{InHeader, Request};
 use os::inject::Memory;

@@ -3,7 +3,7 @@
 //! The limit for all rooms together leaves the node's owner a share of the machine's memory,
 //! however many rooms there are. The limit for one may have leaves the others something.
 
-use super::args::WardenArgs;
+use crate::warden::args::WardenArgs;
 use control_protocol::paths::{ROOMS_GROUP, room_group};
 use control_protocol::steward::RoomId;
 use os::cgroup::{Group, Limits};

@@ -1,6 +1,6 @@
 //! What the bodies use, for `tern ps` at home.
 
-use super::shared::Shared;
+use crate::state::shared::Shared;
 use room_protocol::ToHome;
 use room_protocol::message::BodyUsage;
 

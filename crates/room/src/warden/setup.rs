@@ -1,19 +1,20 @@
 //! From the command line to a room that serves, and to its end.
 
-use super::args::WardenArgs;
-use super::foreign_vdso::Strange;
-use super::proc::{self};
-use super::shared::Shared;
-use super::standins::{self};
-use super::tracer::orders::Orders;
-use super::tracer::{self, Parts};
-use super::uplink::Files;
-use super::wall::Wall;
-use super::{WardenError, home, limits};
-use crate::porter::{self, Answer, Channels, Command, Setup};
-use crate::warden::listeners::Listeners;
-use crate::warden::proc::table::Proc;
-use crate::warden::standins::device::Device;
+use crate::files::{proc, standins};
+use crate::sandbox::porter;
+use crate::sandbox::porter::{Answer, Channels, Command, Setup};
+use crate::state::files::proc::table::Proc;
+use crate::state::files::standins::device::Device;
+use crate::state::foreign_vdso::Strange;
+use crate::state::listeners::Listeners;
+use crate::state::orders::Orders;
+use crate::state::shared::Shared;
+use crate::state::wall::Wall;
+use crate::supervisor::tracer;
+use crate::supervisor::tracer::Parts;
+use crate::warden::args::WardenArgs;
+use crate::warden::uplink::Files;
+use crate::warden::{WardenError, from_home as home, limits};
 use control_protocol::steward::{Preamble, RoomId};
 use homefs::client::Client;
 use link::Receiver;
@@ -100,7 +101,7 @@ fn take_lanes(args: &WardenArgs, room: &Arc<Shared>, identity: identity::Identit
     let room = room.clone();
     std::thread::Builder::new()
         .name("lanes".into())
-        .spawn(move || super::direct_link::serve(&room, &listener))
+        .spawn(move || crate::supervisor::transfer::direct_link::serve(&room, &listener))
         .map_err(|e| os::Error::new("starting a thread", e))?;
     Ok(path)
 }
@@ -211,7 +212,7 @@ fn fork_porter(devices: usize, ids: &IdRange) -> Result<Forked, WardenError> {
     let (notices, their_notices) = os::socket::pair()?;
     let (spares, their_spares) = os::socket::pair()?;
     // The porter knows them too.
-    crate::ids::set(*ids);
+    crate::sandbox::ids::set(*ids);
     // SAFETY: this process has one thread yet.
     let Some((pid, pidfd)) = (unsafe { os::namespace::fork_into(os::namespace::ROOM)? }) else {
         os::fds::close_others(&[their_commands.as_raw_fd(), their_notices.as_raw_fd(), their_spares.as_raw_fd()]);
@@ -258,18 +259,18 @@ fn serve(
     let room = shared.clone();
     thread("proc", Box::new(move || proc::serve(&room)))?;
     let room = shared.clone();
-    thread("memory", Box::new(move || super::home::serve_memory(&room)))?;
+    thread("memory", Box::new(move || crate::warden::from_home::serve_memory(&room)))?;
     let room = shared.clone();
-    thread("cargo", Box::new(move || super::receiver::serve(&room)))?;
+    thread("cargo", Box::new(move || crate::supervisor::transfer::receiver::serve(&room)))?;
     let room = shared.clone();
-    thread("following", Box::new(move || super::following::serve(&room)))?;
+    thread("following", Box::new(move || crate::supervisor::transfer::postcopy::serve(&room)))?;
     let (room, from) = (shared.clone(), listeners.clone());
-    thread("calls", Box::new(move || super::notices::serve(&room, &from)))?;
+    thread("calls", Box::new(move || crate::calls::notices::serve(&room, &from)))?;
     let (room, ended) = (shared.clone(), end.clone());
     thread(
         "home",
         Box::new(move || {
-            let why = super::uplink::receive(downlink, &room, &client);
+            let why = crate::warden::uplink::receive(downlink, &room, &client);
             client.close();
             let _ = ended.send(why);
         }),
@@ -282,7 +283,7 @@ fn keep_wall_clock(room: &Arc<Shared>, wall: Wall) -> Result<(), WardenError> {
     let room = room.clone();
     std::thread::Builder::new()
         .name("wall".into())
-        .spawn(move || super::clock_keeper::keep(&room))
+        .spawn(move || crate::calls::clock_keeper::keep(&room))
         .map(drop)
         .map_err(|e| os::Error::new("starting a thread", e).into())
 }

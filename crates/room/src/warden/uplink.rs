@@ -2,14 +2,14 @@
 //! which); all other messages wait for those that were sent before them, in a thread of their own,
 //! so that files go on meanwhile.
 
-use super::guests::ToBeTraced;
-use super::relatives;
-use super::setup::obey;
-use super::shared::Shared;
-use super::tracer::orders::{Afterwards, Order};
-use crate::warden::incoming_queue::IncomingItem;
-use crate::warden::page_source::Source;
-use crate::warden::postcopy_queue::PostcopyEvent;
+use crate::state::guests::ToBeTraced;
+use crate::state::orders::{Afterwards, Order};
+use crate::state::shared::Shared;
+use crate::state::transfer::incoming_queue::IncomingItem;
+use crate::state::transfer::page_source::Source;
+use crate::state::transfer::postcopy_queue::PostcopyEvent;
+use crate::supervisor::memory_group as relatives;
+use crate::warden::setup::obey;
 use homefs::client::{Client, LateReply, Uplink};
 use homefs::invalidation::Invalidation;
 use homefs::offer::Offer;

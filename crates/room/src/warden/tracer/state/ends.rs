@@ -1,9 +1,0 @@
-//! Ends of children that their parents are to hear of when the bodies have ended.
-
-use crate::warden::tracer::orders::News;
-
-/// What a parent is told when the body of its child has ended.
-#[derive(Debug, Default)]
-pub struct Ends {
-    pub waiting: Vec<(i32, News)>,
-}
