@@ -34,7 +34,7 @@ pub enum CodecError {
     },
 }
 
-/// A message as bytes.
+/// Encodes a message.
 ///
 /// # Errors
 /// [`CodecError::TooLarge`] beyond `limit` bytes.

@@ -126,7 +126,7 @@ impl By {
     }
 }
 
-/// How long ago, for people.
+/// Formats how long ago something was, for people.
 pub fn ago(ms: u64) -> String {
     match ms / 1000 {
         s @ 0..120 => format!("{s} s ago"),

@@ -11,7 +11,7 @@ pub const STATE_ENV: &str = "TERN_STATE";
 /// Port of daemons, TCP and UDP.
 pub const PORT: u16 = 7437;
 
-/// The daemon's socket for the user's tool.
+/// Gives the daemon's socket for the user's tool.
 pub fn daemon_socket(run_dir: &Path) -> PathBuf {
     run_dir.join("ternd.sock")
 }
@@ -44,7 +44,7 @@ pub fn log_dir(run_dir: &Path) -> PathBuf {
 /// The control group of all rooms that a node hosts.
 pub const ROOMS_GROUP: &str = "tern-rooms";
 
-/// The control group of one room, below [`ROOMS_GROUP`].
+/// Gives the control group of one room, below [`ROOMS_GROUP`].
 pub fn room_group(room: crate::steward::RoomId) -> String {
     format!("{ROOMS_GROUP}/tern-{room}")
 }

@@ -47,7 +47,7 @@ pub const PREAMBLE_VERSION: u16 = 1;
 pub const PREAMBLE_BYTES: usize = 32;
 
 impl Preamble {
-    /// The bytes on the wire.
+    /// Gives the bytes on the wire.
     pub fn encode(self) -> [u8; PREAMBLE_BYTES] {
         let mut out = [0; PREAMBLE_BYTES];
         out[..4].copy_from_slice(b"tern");

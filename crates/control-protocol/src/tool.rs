@@ -324,9 +324,9 @@ pub fn packets(answer: &[u8]) -> impl Iterator<Item = Vec<u8>> + '_ {
     })
 }
 
-/// The packet by which a steward tells the process that it has taken over: [`Answer::Placing`]. It
-/// comes from the steward, not from the daemon, so that a daemon that dies in between leaves nobody
-/// waiting.
+/// Gives the packet by which a steward tells the process that it has taken over:
+/// [`Answer::Placing`]. It comes from the steward, not from the daemon, so that a daemon that dies
+/// in between leaves nobody waiting.
 ///
 /// # Errors
 /// None for a node's name.
@@ -334,7 +334,7 @@ pub fn placing(node: &str) -> Result<Vec<u8>, crate::codec::CodecError> {
     packet(&Answer::Placing { node: node.to_owned() })
 }
 
-/// The packet by which a steward tells the tool how far a move is.
+/// Gives the packet by which a steward tells the tool how far a move is.
 ///
 /// # Errors
 /// None for a node's name.

@@ -37,12 +37,12 @@ pub struct Area {
 pub type Shown = ((u32, u32), u64);
 
 impl Area {
-    /// What it shows.
+    /// Tells what the area shows.
     pub fn shown(&self) -> Shown {
         (self.device, self.inode)
     }
 
-    /// Whether `VmFlags` has this word.
+    /// Tells whether `VmFlags` has this word.
     pub fn has(&self, flag: &[u8; 2]) -> bool {
         self.flags.contains(flag)
     }
@@ -52,12 +52,12 @@ impl Area {
 /// and where two become one between two of them it gives that behind the first.
 const AGAIN_MAX: usize = 20;
 
-/// The areas in the order of their addresses, without flags.
+/// Gives the areas in the order of their addresses, without flags.
 pub fn read(pid: i32) -> Result<Vec<Area>> {
     in_order(|| parse(pid, "maps"))
 }
 
-/// The areas with their flags: the kernel walks all pages for it.
+/// Gives the areas with their flags: the kernel walks all pages for it.
 pub fn read_with_flags(pid: i32) -> Result<Vec<Area>> {
     in_order(|| parse(pid, "smaps"))
 }
@@ -161,7 +161,7 @@ fn header(line: &[u8]) -> Option<Area> {
     })
 }
 
-/// A newline in a path is written as `\012`.
+/// Decodes a path, in which a newline is written as `\012`.
 fn unescape(name: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(name.len());
     let mut rest = name;

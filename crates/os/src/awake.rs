@@ -83,7 +83,7 @@ fn end_all(all: &Receiver<(Instant, Weak<Asked>)>) {
     }
 }
 
-/// Whether this machine has a mains supply that gives nothing.
+/// Tells whether this machine has a mains supply that gives nothing.
 fn runs_from_battery() -> bool {
     static SEEN: Mutex<Option<(Instant, bool)>> = Mutex::new(None);
     let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -97,7 +97,7 @@ fn runs_from_battery() -> bool {
     }
 }
 
-/// Whether there are mains supplies below this directory, and none is on.
+/// Tells whether there are mains supplies below this directory, and none is on.
 fn has_dead_mains(supplies: &Path) -> bool {
     let read = |path: &Path, name: &str| std::fs::read_to_string(path.join(name)).unwrap_or_default();
     let all = std::fs::read_dir(supplies).into_iter().flatten().flatten().map(|entry| entry.path());

@@ -92,7 +92,7 @@ impl Group {
         Ok(group)
     }
 
-    /// The group `path` as another process left it; it is kept when this value goes.
+    /// Opens the group `path` as another process left it. The group is kept when this value goes.
     ///
     /// # Errors
     /// As for [`Group::create`]; there is none.
@@ -194,7 +194,7 @@ impl Group {
         self.parts.iter().try_for_each(|part| write(&part.dir.join("cgroup.procs"), &pid.to_string()))
     }
 
-    /// What the group uses now.
+    /// Tells what the group uses now.
     pub fn usage(&self) -> Usage {
         let number = |controller: &str, v1: &str, v2: &str| {
             let part = self.parts.iter().find(|part| part.has(controller))?;
@@ -211,8 +211,8 @@ impl Group {
         }
     }
 
-    /// How many processes and threads may still be made in the group, as it and those above it are
-    /// limited. `None`: nothing limits them.
+    /// Tells how many processes and threads may still be made in the group, as it and those above
+    /// it are limited. `None`: nothing limits them.
     pub fn free_tasks(&self) -> Option<u64> {
         let part = self.parts.iter().find(|part| part.has("pids"))?;
         let number = |file: PathBuf| std::fs::read_to_string(file).ok()?.trim().parse::<u64>().ok();
@@ -220,7 +220,7 @@ impl Group {
         part.dir.ancestors().filter_map(free).min()
     }
 
-    /// How many processes of the group the kernel has killed for want of memory. `None`: no
+    /// Tells how many processes of the group the kernel has killed for want of memory. `None`: no
     /// controller counts them.
     pub fn killed_for_memory(&self) -> Option<u64> {
         let part = self.parts.iter().find(|part| part.has("memory"))?;
@@ -229,7 +229,7 @@ impl Group {
         text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
     }
 
-    /// The processes in the group, by the numbers of this PID namespace (0: of another).
+    /// Gives the processes in the group, by the numbers of this PID namespace (0: of another).
     pub fn processes(&self) -> Vec<i32> {
         let Some(part) = self.parts.first() else { return Vec::new() };
         processes(&part.dir)

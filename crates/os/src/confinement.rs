@@ -174,8 +174,8 @@ fn label_of(who: &str, file: &str) -> io::Result<String> {
     }
 }
 
-/// Whether a label means that a process may do less than one without it, or than one with the label
-/// `own`.
+/// Tells whether a label means that a process may do less than one without it, or than one with the
+/// label `own`.
 ///
 /// AppArmor says `unconfined`, or `PROFILE (MODE)`, where the mode `unconfined` restricts nothing;
 /// SELinux says `USER:ROLE:TYPE:LEVEL`, where the types `unconfined_t` and `unconfined_service_t`

@@ -27,7 +27,7 @@ impl Error {
         Error { doing: doing.into(), source: source.into() }
     }
 
-    /// The error number, 0 if there is none.
+    /// Gives the error number, 0 if there is none.
     pub fn errno(&self) -> i32 {
         self.source.raw_os_error().unwrap_or(0)
     }

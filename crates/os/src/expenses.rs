@@ -23,7 +23,7 @@ impl Expense {
     /// Every expense that can be forbidden.
     pub const ALL: [Expense; 2] = [Expense::Wakefulness, Expense::HugePages];
 
-    /// The name by which an owner forbids it.
+    /// Gives the name by which an owner forbids it.
     pub fn name(self) -> &'static str {
         match self {
             Expense::Wakefulness => "awake",
@@ -31,7 +31,7 @@ impl Expense {
         }
     }
 
-    /// Whether the owner of this machine allows it.
+    /// Tells whether the owner of this machine allows it.
     pub fn is_allowed(self) -> bool {
         static SAID: OnceLock<String> = OnceLock::new();
         !is_named(SAID.get_or_init(|| std::env::var(FORBIDDEN).unwrap_or_default()), self)

@@ -38,7 +38,7 @@ pub fn listen(run_dir: &std::path::Path) {
     let _ = run_dir;
 }
 
-/// How long to wait for another node: `usual`, but no longer than a test can.
+/// Tells how long to wait for another node: `usual`, but no longer than a test can.
 #[cfg_attr(not(feature = "faults"), inline(always))]
 pub fn patience(usual: std::time::Duration) -> std::time::Duration {
     #[cfg(feature = "faults")]

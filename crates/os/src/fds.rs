@@ -5,7 +5,7 @@ use crate::error::check;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// A counter to wake a thread that polls (eventfd(2)), non-blocking.
+/// Makes a counter that wakes a polling thread (eventfd(2)), non-blocking.
 pub fn event() -> Result<OwnedFd> {
     // SAFETY: returns a new descriptor.
     let fd = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) }, || "making an eventfd".into())?;
@@ -31,8 +31,8 @@ pub fn set_close_on_exec(fd: BorrowedFd<'_>, on: bool) -> Result<()> {
     check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFD, flags) }, || "setting close-on-exec".into()).map(drop)
 }
 
-/// A descriptor that becomes readable when SIGCHLD comes; the signal is blocked in the calling
-/// thread (and those that it makes later).
+/// Opens a descriptor that becomes readable when SIGCHLD comes; the signal is blocked in the
+/// calling thread (and those that it makes later).
 pub fn child_signals() -> Result<OwnedFd> {
     // SAFETY: the set lives here; signalfd returns a new descriptor.
     unsafe {
@@ -65,8 +65,8 @@ pub fn close_others(kept: &[i32]) {
 pub const POLLED: u16 = (libc::POLLIN | libc::POLLPRI | libc::POLLOUT | libc::POLLRDHUP) as u16
     | (libc::POLLRDNORM | libc::POLLRDBAND | libc::POLLWRNORM | libc::POLLWRBAND) as u16;
 
-/// What a descriptor is ready for now: poll(2) bits. An open file that somebody polls so, wakes its
-/// watchers when it becomes ready for more.
+/// Tells what a descriptor is ready for now: poll(2) bits. An open file that somebody polls so,
+/// wakes its watchers when it becomes ready for more.
 pub fn ready(fd: BorrowedFd<'_>) -> u16 {
     let mut polled = libc::pollfd { fd: fd.as_raw_fd(), events: POLLED as i16, revents: 0 };
     // SAFETY: one live pollfd.
@@ -74,7 +74,7 @@ pub fn ready(fd: BorrowedFd<'_>) -> u16 {
     polled.revents as u16
 }
 
-/// An end of a pipe, or a FIFO.
+/// Tells whether a descriptor is an end of a pipe, or a FIFO.
 pub fn is_pipe(fd: BorrowedFd<'_>) -> bool {
     rustix::fs::fstat(fd).is_ok_and(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFIFO)
 }
@@ -96,8 +96,8 @@ pub fn set_flags(fd: BorrowedFd<'_>, which: i32, to: i32) -> Result<()> {
 /// Where the handler of SIGINT writes to.
 static INTERRUPTS: AtomicI32 = AtomicI32::new(-1);
 
-/// A descriptor that becomes readable at the first SIGINT; the next one has its usual effect. Who
-/// ignores SIGINT goes on doing so.
+/// Opens a descriptor that becomes readable at the first SIGINT; the next one has its usual effect.
+/// Who ignores SIGINT goes on doing so.
 pub fn interrupts() -> Result<OwnedFd> {
     extern "C" fn note(_: libc::c_int) {
         let one = 1u64.to_ne_bytes();

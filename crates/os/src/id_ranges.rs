@@ -63,7 +63,7 @@ impl IdRange {
         if around == 0 { vec![lowest] } else { vec![lowest, owners] }
     }
 
-    /// Whether one of the home's ids is in the map.
+    /// Tells whether one of the home's ids is in the map.
     pub fn has(&self, inside: u32) -> bool {
         self.extents().iter().any(|extent| inside.checked_sub(extent.inside).is_some_and(|at| at < extent.count))
     }

@@ -18,7 +18,7 @@ const IN_ONE_MAX: usize = 253;
 const CONTROL_BYTES: usize = 2048;
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// The Unix sockets of the network of process `pid` in which bytes wait: any of them may hold
+/// Gives the Unix sockets of the network of process `pid` in which bytes wait: any of them may hold
 /// descriptors.
 pub fn waiting(pid: i32) -> Result<HashSet<FileId>> {
     let all = Diagnosis::of(pid)?.waiting()?;

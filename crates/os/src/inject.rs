@@ -129,22 +129,22 @@ impl Inside {
         Ok(inside)
     }
 
-    /// Which thread it is.
+    /// Gives the thread that makes the calls.
     pub fn tid(&self) -> HostTid {
         self.tid
     }
 
-    /// The registers with which it was entered, in no system call.
+    /// Gives the registers with which the thread was entered, in no system call.
     pub fn registers(&self) -> libc::user_regs_struct {
         self.registers
     }
 
-    /// The process' memory.
+    /// Gives the process' memory.
     pub fn memory(&self) -> &Memory {
         &self.memory
     }
 
-    /// Where the region is, if it is mapped.
+    /// Tells where the region is, if it is mapped.
     pub fn region(&self) -> Option<u64> {
         self.region
     }
@@ -281,7 +281,7 @@ impl Inside {
         }
     }
 
-    /// A batch for the region.
+    /// Gives a batch for the region.
     pub fn batch(&self) -> Batch {
         Batch::new(self.region.unwrap_or(0))
     }

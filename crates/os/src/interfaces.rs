@@ -46,7 +46,7 @@ pub fn addresses() -> Result<Vec<InterfaceAddress>> {
     Ok(found)
 }
 
-/// The IP address in a socket address; `None` for other families.
+/// Gives the IP address in a socket address; `None` for other families.
 fn ip(address: *const libc::sockaddr) -> Option<IpAddr> {
     // SAFETY: null, or a socket address of at least the common size; the family says which one it
     // is, and with it its size.

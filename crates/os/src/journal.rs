@@ -44,7 +44,7 @@ pub fn append(directory: &Path, pid: i32, record: &[u8]) -> Result<()> {
     written().map_err(|e| Error::new(format!("writing {}", path.display()), e))
 }
 
-/// The records about process `pid`, which runs, oldest first; none if there is no file.
+/// Gives the records about process `pid`, which runs, oldest first; none if there is no file.
 pub fn read(directory: &Path, pid: i32) -> Vec<Vec<u8>> {
     let Ok(path) = file_of(directory, pid) else { return Vec::new() };
     let mut bytes = Vec::new();

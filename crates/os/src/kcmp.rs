@@ -46,8 +46,8 @@ impl Common {
         }
     }
 
-    /// Whether tasks `a` and `b` have one; `None` if the kernel does not say (one has ended, most
-    /// likely).
+    /// Tells whether tasks `a` and `b` have one; `None` if the kernel does not say (one has ended,
+    /// most likely).
     pub fn is_of_both(self, a: i32, b: i32) -> Option<bool> {
         // SAFETY: numbers only.
         match unsafe { libc::syscall(libc::SYS_kcmp, a, b, self.number(), 0, 0) } {
@@ -58,9 +58,9 @@ impl Common {
     }
 }
 
-/// Whether a task may have System V semaphore operations to undo at its end. A task has no list of
-/// them before its first such operation, or its first thread; a task that has never had one shows
-/// what that looks like.
+/// Tells whether a task may have System V semaphore operations to undo at its end. A task has no
+/// list of them before its first such operation, or its first thread; a task that has never had one
+/// shows what that looks like.
 pub fn may_undo(task: i32, without: i32) -> bool {
     Common::Undo.is_of_both(task, without) == Some(false)
 }

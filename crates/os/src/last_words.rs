@@ -67,7 +67,7 @@ pub fn keep() -> Result<()> {
     Ok(())
 }
 
-/// What the process said last that this one was forked from, or this one itself.
+/// Gives what the parent of this process, or the process itself, said last.
 pub fn read() -> Option<String> {
     // SAFETY: once there, the page stays.
     let page = unsafe { PAGE.load(Ordering::Acquire).as_ref()? };

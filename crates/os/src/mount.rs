@@ -116,7 +116,7 @@ pub fn open_path(path: &Path) -> Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// A path of mountinfo: space, tab, newline and backslash are written as three octal digits
+/// Gives a path of mountinfo: space, tab, newline and backslash are written as three octal digits
 /// (proc_pid_mountinfo(5)).
 pub fn unescape(text: &str) -> Vec<u8> {
     let mut out = Vec::new();

@@ -137,7 +137,7 @@ pub fn touch_files_as(uid: u32, gid: u32) {
     }
 }
 
-/// Whether others of the same user may look into this process (PR_SET_DUMPABLE).
+/// Tells whether others of the same user may look into this process (PR_SET_DUMPABLE).
 pub fn set_dumpable(on: bool) -> Result<()> {
     // SAFETY: no memory is passed.
     check(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, i32::from(on), 0, 0, 0) }, || "setting dumpable".into()).map(drop)

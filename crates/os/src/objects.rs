@@ -5,7 +5,7 @@ use crate::{Error, Result};
 use rustix::pipe::{PipeFlags, SpliceFlags};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// A pipe's size, bytes. `end`: any end of it.
+/// Gives a pipe's size, bytes. `end`: any end of it.
 pub fn pipe_capacity(end: BorrowedFd<'_>) -> Result<u32> {
     let capacity = rustix::pipe::fcntl_getpipe_size(end);
     Ok(capacity.map_err(|e| Error::new("asking for a pipe's size", e))? as u32)
@@ -26,7 +26,7 @@ pub fn fill_pipe(writer: BorrowedFd<'_>, capacity: u32, content: &[u8]) -> Resul
     Ok(())
 }
 
-/// A pipe's size, and what was written to it and not read. `reader`: an end to read from.
+/// Gives a pipe's size, and what was written to it and not read. `reader`: an end to read from.
 pub fn pipe_content(reader: BorrowedFd<'_>) -> Result<(u32, Vec<u8>)> {
     let failed = |e: rustix::io::Errno| Error::new("looking into a pipe", e);
     let capacity = rustix::pipe::fcntl_getpipe_size(reader).map_err(failed)?;
@@ -47,8 +47,8 @@ pub fn pipe_content(reader: BorrowedFd<'_>) -> Result<(u32, Vec<u8>)> {
     Ok((capacity as u32, content))
 }
 
-/// What a timer (timerfd_create(2)) is set to: interval, and rest until it ends next, each seconds
-/// and nanoseconds. What has ended until now is counted by then.
+/// Tells what a timer (timerfd_create(2)) is set to: interval, and rest until it ends next, each
+/// seconds and nanoseconds. What has ended until now is counted by then.
 pub fn timer_setting(timer: BorrowedFd<'_>) -> Result<[u64; 4]> {
     let mut setting = [0u64; 4];
     // SAFETY: `setting` has the size of a `struct itimerspec`.
@@ -57,8 +57,8 @@ pub fn timer_setting(timer: BorrowedFd<'_>) -> Result<[u64; 4]> {
     Ok(setting)
 }
 
-/// Whether what the epoll instance `epoll` of process `pid` watches as `fd` is what the process has
-/// open as `fd` now (kcmp(2)).
+/// Tells whether what the epoll instance `epoll` of process `pid` watches as `fd` is what the
+/// process has open as `fd` now (kcmp(2)).
 pub fn watches_open_file(pid: i32, epoll: i32, fd: i32) -> bool {
     const KCMP_EPOLL_TFD: i32 = 7;
     // `struct kcmp_epoll_slot`: epoll, watched, and which of several with that number.
@@ -74,8 +74,8 @@ pub fn seals(file: impl AsFd) -> Result<u32> {
     check(i64::from(found), || "asking for the seals of a file in memory".into()).map(|seals| seals as u32)
 }
 
-/// Where the next bytes are that are not a hole, from `at` on: start and end, both of whole pages.
-/// `None`: there are none.
+/// Tells where the next bytes are that are not a hole, from `at` on: start and end, both of whole
+/// pages. `None`: there are none.
 pub fn next_data(file: impl AsFd, at: u64) -> std::io::Result<Option<(u64, u64)>> {
     use rustix::fs::{SeekFrom, seek};
     match seek(&file, SeekFrom::Data(at)) {
@@ -85,23 +85,24 @@ pub fn next_data(file: impl AsFd, at: u64) -> std::io::Result<Option<(u64, u64)>
     }
 }
 
-/// The file to which this path leads lies in memory (tmpfs).
+/// Tells whether the file to which this path leads lies in memory (tmpfs).
 pub fn lies_in_memory(path: &str) -> bool {
     rustix::fs::statfs(path).is_ok_and(|found| found.f_type == libc::TMPFS_MAGIC)
 }
 
-/// A socket with a time limit (SO_RCVTIMEO, SO_SNDTIMEO); what is no socket has none.
+/// Tells whether a socket has a time limit (SO_RCVTIMEO, SO_SNDTIMEO); what is no socket has none.
 pub fn has_time_limit(socket: BorrowedFd<'_>) -> bool {
     use rustix::net::sockopt::{Timeout, socket_timeout};
     [Timeout::Recv, Timeout::Send].into_iter().any(|which| matches!(socket_timeout(socket, which), Ok(Some(_))))
 }
 
-/// Whether the kernel says of a counter (eventfd(2)) that it is a semaphore (since Linux 6.5).
+/// Tells whether the kernel says of a counter (eventfd(2)) that it is a semaphore (since Linux
+/// 6.5).
 pub fn tells_semaphores() -> bool {
     let told = |counter: OwnedFd| crate::process::fd_text(std::process::id() as i32, counter.as_raw_fd());
     crate::fds::event().and_then(told).is_ok_and(|text| text.contains("eventfd-semaphore"))
 }
-/// Whether System V shared memory of this number exists where process `pid` lives
+/// Tells whether System V shared memory of this number exists where process `pid` lives
 /// (ipc_namespaces(7)). A thread of its own goes there and looks.
 pub fn has_shared_memory(pid: i32, number: i32) -> Result<bool> {
     let failed = |e| Error::new("looking for shared memory", e);

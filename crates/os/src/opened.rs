@@ -31,14 +31,15 @@ pub enum FileId {
     },
 }
 
-/// The file that a descriptor leads to.
+/// Gives the file that a descriptor leads to.
 pub fn file_of(pid: i32, fd: i32) -> Result<FileId> {
     let directory = directory(pid)?;
     let name = std::ffi::CString::new(fd.to_string()).unwrap_or_default();
     file_at(pid, directory.as_fd(), &name, fd)
 }
 
-/// The files of all descriptors that a process has; those that it closes meanwhile are left out.
+/// Gives the files of all descriptors that a process has; those that it closes meanwhile are left
+/// out.
 pub fn files_of(pid: i32) -> Result<Vec<(i32, FileId)>> {
     let directory = directory(pid)?;
     let entries = Dir::read_from(&directory).map_err(|e| failed(pid, e))?;
@@ -55,8 +56,8 @@ const LOOKS_MAX: usize = 2000;
 /// The descriptors that are open on files, by file.
 pub type Holders = HashMap<FileId, Vec<ProcessFd>>;
 
-/// Which of these `processes` have some of the files open that process `pid` is asked about; at
-/// least one, and all that have an open file in common with it. Likewise `sockets`, which the
+/// Finds which of these `processes` have some of the files open that process `pid` is asked about;
+/// at least one, and all that have an open file in common with it. Likewise `sockets`, which the
 /// process need not have. A machine's processes may have hundreds of thousands of descriptors:
 /// beyond some the kernel is asked for its list, where it gives one.
 pub fn holders(pid: i32, files: &HashSet<FileId>, processes: &[i32], sockets: &HashSet<FileId>) -> Holders {
@@ -118,7 +119,7 @@ impl FileId {
 }
 
 impl kernel::Held {
-    /// Which of these files it is; its number alone may be that of another file system's.
+    /// Tells which of these files it is; its number alone may be that of another file system's.
     fn among(&self, files: &HashSet<FileId>) -> Option<FileId> {
         file_of(self.pid, self.fd).ok().filter(|file| files.contains(file))
     }

@@ -133,8 +133,8 @@ fn next<'a>(rest: &mut &'a [u8]) -> Option<(i32, &'a [u8])> {
     Some((i32::from(kind), message))
 }
 
-/// The inode number of a socket in which bytes wait, by its answer (`struct unix_diag_msg` and
-/// attributes).
+/// Gives the inode number of a socket in which bytes wait, by its answer (`struct unix_diag_msg`
+/// and attributes).
 fn in_which_bytes_wait(message: &[u8]) -> Option<u64> {
     const STATE_AT: usize = 2;
     const LISTENS: u8 = 10;
@@ -195,8 +195,8 @@ const SO_PASSPIDFD: libc::c_int = 76;
 const TELLING: [libc::c_int; 3] = [libc::SO_PASSCRED, libc::SO_PASSSEC, SO_PASSPIDFD];
 const VALUE_BYTES_MAX: usize = 16;
 
-/// What a socket's options are set to (socket(7), unix(7)), all that can be set again; nothing for
-/// those that this kernel does not know.
+/// Tells what a socket's options are set to (socket(7), unix(7)), all that can be set again;
+/// nothing for those that this kernel does not know.
 pub fn options(socket: BorrowedFd<'_>) -> Vec<Vec<u8>> {
     OPTIONS.iter().map(|name| option(socket, *name).unwrap_or_default()).collect()
 }
@@ -246,7 +246,7 @@ fn set_size_at_will(socket: BorrowedFd<'_>, doubled: &[u8]) -> Result<()> {
     set_size(socket, libc::SO_SNDBUFFORCE, doubled).or_else(|_| set_size(socket, libc::SO_SNDBUF, doubled))
 }
 
-/// Whether any of these values ([`options`]) is a time limit.
+/// Tells whether any of these values ([`options`]) is a time limit.
 pub fn has_time_limit(told: &[Vec<u8>]) -> bool {
     let is_limit = |name| matches!(name, libc::SO_RCVTIMEO | libc::SO_SNDTIMEO);
     OPTIONS.iter().zip(told).any(|(name, value)| is_limit(*name) && value.iter().any(|byte| *byte != 0))
@@ -265,7 +265,7 @@ pub fn maker(socket: BorrowedFd<'_>) -> Option<i32> {
     Some(i32::from_ne_bytes(value.get(..4)?.try_into().ok()?))
 }
 
-/// A filter (SO_ATTACH_FILTER) looks at what comes.
+/// Tells whether a filter (SO_ATTACH_FILTER) looks at what comes.
 pub fn is_filtered(socket: BorrowedFd<'_>) -> bool {
     let mut length = 0 as libc::socklen_t;
     // SAFETY: without a buffer the kernel says how many instructions there are.
@@ -380,7 +380,7 @@ impl Seen {
     }
 }
 
-/// The bytes of the next message, and flags of recvmsg(2); `None`: there is none.
+/// Gives the bytes of the next message, and flags of recvmsg(2); `None`: there is none.
 fn peek(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Option<(usize, i32)>> {
     let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     // SAFETY: all zero is a valid msghdr.

@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 pub struct PidFd(OwnedFd);
 
 impl From<OwnedFd> for PidFd {
-    /// A descriptor that clone3(2) gave.
+    /// Wraps a descriptor that clone3(2) gave.
     fn from(fd: OwnedFd) -> PidFd {
         PidFd(fd)
     }
@@ -24,7 +24,7 @@ impl PidFd {
         Ok(PidFd(unsafe { OwnedFd::from_raw_fd(fd as i32) }))
     }
 
-    /// A duplicate of the process' descriptor `fd`, close-on-exec here.
+    /// Duplicates descriptor `fd` of the process, close-on-exec here.
     pub fn get_fd(&self, fd: i32) -> Result<OwnedFd> {
         // SAFETY: returns a new descriptor.
         let copy = check(unsafe { libc::syscall(libc::SYS_pidfd_getfd, self.0.as_raw_fd(), fd, 0) }, || {
@@ -43,7 +43,7 @@ impl PidFd {
         .map(drop)
     }
 
-    /// Whether the process has ended, reaped or not.
+    /// Tells whether the process has ended, reaped or not.
     pub fn has_ended(&self) -> bool {
         let mut polled = libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one live pollfd.

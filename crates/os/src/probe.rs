@@ -115,7 +115,7 @@ fn who() -> &'static str {
     if is_root() { "root" } else { "this user" }
 }
 
-/// What makes it possible to open /dev/fuse.
+/// Tells what makes it possible to open /dev/fuse.
 fn may_open() -> &'static str {
     if is_root() { "give the container the device (its device rules forbid it)" } else { "ternd does, as root" }
 }
@@ -212,17 +212,17 @@ pub fn probe() -> Features {
 }
 
 impl Features {
-    /// What the try of this feature gave.
+    /// Tells what the try of this feature gave.
     pub fn outcome(&self, feature: Feature) -> Outcome {
         self.outcomes[feature as usize]
     }
 
-    /// The feature works here.
+    /// Tells whether the feature works here.
     pub fn has(&self, feature: Feature) -> bool {
         matches!(self.outcome(feature), Outcome::Found(_))
     }
 
-    /// The first feature for whose lack this machine cannot host guests.
+    /// Gives the first feature for whose lack this machine cannot host guests.
     pub fn cannot_host(&self) -> Option<Finding> {
         self.findings().find(|f| f.need != Need::Cost && matches!(f.outcome, Outcome::Missing(_)))
     }

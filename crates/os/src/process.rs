@@ -31,7 +31,7 @@ pub(crate) fn slurp(pid: i32, what: &str) -> Result<Vec<u8>> {
     }
 }
 
-/// The mounts that a process sees, one a line (proc_pid_mountinfo(5)).
+/// Gives the mounts that a process sees, one a line (proc_pid_mountinfo(5)).
 ///
 /// # Errors
 /// There is no such process, or it may not be looked at.
@@ -153,7 +153,7 @@ fn parse_status<'a>(field: impl Fn(&str) -> Option<&'a str>) -> Option<Status> {
     })
 }
 
-/// Whether a signal waits for a thread, or (not `for_thread`) for any thread of its process.
+/// Tells whether a signal waits for a thread, or (not `for_thread`) for any thread of its process.
 pub fn is_pending(tid: i32, for_thread: bool, signal: i32) -> bool {
     let Ok(text) = slurp(tid, "status") else { return false };
     let text = String::from_utf8_lossy(&text);
@@ -162,7 +162,7 @@ pub fn is_pending(tid: i32, for_thread: bool, signal: i32) -> bool {
     (1..=64).contains(&signal) && set.is_some_and(|set| set & (1 << (signal - 1)) != 0)
 }
 
-/// The thread's number in the innermost PID namespace that it lives in.
+/// Gives the thread's number in the innermost PID namespace that it lives in.
 pub fn inner_tid(tid: i32) -> Result<i32> {
     status(tid)?.ns_tids.last().copied().ok_or_else(|| odd(tid, "status"))
 }
@@ -191,8 +191,8 @@ pub fn cpu_us(pid: i32) -> Result<u64> {
     Ok(time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1000)
 }
 
-/// What the kernel adds to the share of memory that a process has, thousandths, when it looks for
-/// one to kill (oom_score_adj in proc_pid(5)). More is always allowed.
+/// Tells what the kernel adds to the share of memory that a process has, thousandths, when it looks
+/// for one to kill (oom_score_adj in proc_pid(5)). More is always allowed.
 pub fn endanger(pid: i32, thousandths: i32) -> Result<()> {
     let file = path(pid, "oom_score_adj");
     std::fs::write(&file, thousandths.to_string()).map_err(|e| Error::new(format!("writing {}", file.display()), e))
@@ -283,14 +283,14 @@ pub fn comm(pid: i32) -> Result<Vec<u8>> {
     Ok(name)
 }
 
-/// What personality(2) says of a thread.
+/// Tells what personality(2) says of a thread.
 pub fn personality(tid: i32) -> Result<u32> {
     let text = slurp(tid, "personality")?;
     let text = String::from_utf8_lossy(&text);
     u32::from_str_radix(text.trim(), 16).map_err(|_| odd(tid, "personality"))
 }
 
-/// Where a link of /proc/PID points: `cwd`, `exe`, `fd/3`.
+/// Tells where a link of /proc/PID points: `cwd`, `exe`, `fd/3`.
 pub fn link(pid: i32, what: &str) -> Result<PathBuf> {
     std::fs::read_link(path(pid, what)).map_err(|e| Error::new(format!("reading /proc/{pid}/{what}"), e))
 }
@@ -300,7 +300,7 @@ pub fn threads(pid: i32) -> Result<Vec<i32>> {
     numbers(pid, "task")
 }
 
-/// The thread that traces this one.
+/// Gives the thread that traces this one.
 pub fn tracer(tid: i32) -> Option<i32> {
     let text = slurp(tid, "status").ok()?;
     let text = String::from_utf8_lossy(&text);
@@ -308,12 +308,12 @@ pub fn tracer(tid: i32) -> Option<i32> {
     (tracer != 0).then_some(tracer)
 }
 
-/// Whether a thread is one of this process.
+/// Tells whether a thread is one of this process.
 pub fn is_own(tid: i32) -> bool {
     std::path::Path::new(&format!("/proc/self/task/{tid}")).exists()
 }
 
-/// Where the code lies that the kernel maps into every process.
+/// Tells where the code lies that the kernel maps into every process.
 pub fn vdso(pid: i32) -> Result<Option<u64>> {
     const AT_SYSINFO_EHDR: u64 = 33;
     let words = auxiliary(pid)?;
@@ -334,7 +334,7 @@ pub fn timerfd_clock(pid: i32, fd: i32) -> Option<i32> {
     fd_text(pid, fd).ok()?.lines().find_map(|line| line.strip_prefix("clockid: ")?.trim().parse().ok())
 }
 
-/// The auxiliary vector.
+/// Gives the auxiliary vector.
 pub fn auxiliary(pid: i32) -> Result<Vec<u8>> {
     slurp(pid, "auxv")
 }
@@ -447,7 +447,7 @@ pub fn dumps_core(signal: i32) -> bool {
     )
 }
 
-/// Whether two descriptors of a process are one open file (kcmp(2)).
+/// Tells whether two descriptors of a process are one open file (kcmp(2)).
 pub fn same_file(pid: i32, a: i32, b: i32) -> bool {
     one_file(ProcessFd { pid, fd: a }, ProcessFd { pid, fd: b })
 }
@@ -468,15 +468,15 @@ pub fn one_file(a: ProcessFd, b: ProcessFd) -> bool {
     unsafe { libc::syscall(libc::SYS_kcmp, a.pid, b.pid, KCMP_FILE, a.fd, b.fd) == 0 }
 }
 
-/// Whether two processes have one memory (CLONE_VM).
+/// Tells whether two processes have one memory (CLONE_VM).
 pub fn one_memory(a: i32, b: i32) -> bool {
     const KCMP_VM: i32 = 1;
     // SAFETY: numbers only.
     unsafe { libc::syscall(libc::SYS_kcmp, a, b, KCMP_VM, 0, 0) == 0 }
 }
 
-/// The kernel's own order of the open files behind two descriptors of a process (kcmp(2)): equal if
-/// they are one.
+/// Gives the kernel's own order of the open files behind two descriptors of a process (kcmp(2)):
+/// equal if they are one.
 pub fn order_of_files(pid: i32, a: i32, b: i32) -> std::cmp::Ordering {
     const KCMP_FILE: i32 = 0;
     // SAFETY: numbers only.
@@ -498,14 +498,14 @@ pub fn all() -> Result<Vec<i32>> {
     Ok(found)
 }
 
-/// Whether a descriptor number is the same open file in two processes (kcmp(2)).
+/// Tells whether a descriptor number is the same open file in two processes (kcmp(2)).
 pub fn same_in_both(a: i32, b: i32, fd: i32) -> bool {
     const KCMP_FILE: i32 = 0;
     // SAFETY: numbers only.
     unsafe { libc::syscall(libc::SYS_kcmp, a, b, KCMP_FILE, fd, fd) == 0 }
 }
 
-/// The PID of a process held by a pidfd of the caller, in the caller's namespace.
+/// Gives the PID of a process held by a pidfd of the caller, in the caller's namespace.
 pub fn pid_of(pidfd: std::os::fd::RawFd) -> Result<i32> {
     let what = format!("fdinfo/{pidfd}");
     let me = std::process::id() as i32;

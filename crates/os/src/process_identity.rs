@@ -122,8 +122,8 @@ impl ProcessIdentity {
         if self.owner != uid { Err(IdentityError::Privileged { pid }) } else { Ok(()) }
     }
 
-    /// Whether user `uid` may have this process moved: it runs with that user's rights alone. Root
-    /// may have all moved.
+    /// Tells whether user `uid` may have this process moved: it runs with that user's rights alone.
+    /// Root may have all moved.
     pub fn belongs_to(&self, uid: u32) -> bool {
         uid == 0 || (self.uid == [uid; 4] && self.owner == uid)
     }

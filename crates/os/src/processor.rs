@@ -101,7 +101,7 @@ pub type Processors = Vec<u64>;
 /// More words than any kernel's set has that is understood here.
 pub const WORDS_MAX: usize = libc::CPU_SETSIZE as usize / u64::BITS as usize;
 
-/// Where a stopped thread may run, if that is less than it might if it asked for all.
+/// Tells where a stopped thread may run, if that is less than it might if it asked for all.
 pub fn chosen(tid: i32) -> Option<Processors> {
     let before = allowed(tid)?;
     // Forgotten at once: what it asked for is set again.
@@ -110,7 +110,7 @@ pub fn chosen(tid: i32) -> Option<Processors> {
     is_less.then(|| words(&held.before.0))
 }
 
-/// Where the calling thread may run.
+/// Tells where the calling thread may run.
 pub fn own() -> Option<Processors> {
     allowed(0).as_ref().map(words)
 }

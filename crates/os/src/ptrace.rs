@@ -174,7 +174,7 @@ fn decode(tid: HostTid, status: i32) -> Event {
 type Traced<T> = std::result::Result<T, TraceError>;
 
 impl Stopped {
-    /// The thread that stands still.
+    /// Gives the thread that stands still.
     pub fn tid(&self) -> HostTid {
         self.tid
     }
@@ -198,7 +198,7 @@ impl Stopped {
         request(libc::PTRACE_SETREGS, self.tid, 0, &raw const *registers as usize).map(drop)
     }
 
-    /// What the signal about to be delivered carries (128 bytes).
+    /// Tells what the signal about to be delivered carries (128 bytes).
     pub fn signal_info(&self) -> Traced<[u8; 128]> {
         let mut info = [0u64; 16];
         request(libc::PTRACE_GETSIGINFO, self.tid, 0, info.as_mut_ptr() as usize)?;

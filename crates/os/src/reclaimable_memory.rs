@@ -32,7 +32,7 @@ impl ReclaimableMemory {
         Ok(ReclaimableMemory { start, bytes })
     }
 
-    /// The number of pages.
+    /// Gives the number of pages.
     pub fn pages(&self) -> usize {
         self.bytes / PAGE
     }
@@ -82,7 +82,7 @@ impl Drop for ReclaimableMemory {
 pub struct Claimed(ReclaimableMemory);
 
 impl Claimed {
-    /// The page of this number.
+    /// Gives the page of this number.
     pub fn page(&self, number: usize) -> Option<&[u8]> {
         // SAFETY: the page lies in the mapping, is initialized, and is neither written nor taken
         // while this value lives.

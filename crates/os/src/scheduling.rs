@@ -9,7 +9,7 @@ const IOPRIO_WHO_PROCESS: i32 = 1;
 const IOPRIO_CLASS_SHIFT: u32 = 13;
 const IOPRIO_CLASS_RT: u16 = 1;
 
-/// The policy of a thread, with the flag that its children do not get it.
+/// Gives the policy of a thread, with the flag that its children do not get it.
 pub fn policy(tid: i32) -> Result<u32> {
     // SAFETY: numbers only.
     let policy = unsafe { libc::sched_getscheduler(tid) };
@@ -43,7 +43,7 @@ pub fn set_policy(tid: i32, to: u32) -> Result<()> {
     check(set, || format!("having {tid} scheduled by policy {to:#x}")).map(drop)
 }
 
-/// The priority of a thread's reading and writing: class and level.
+/// Gives the priority of a thread's reading and writing: class and level.
 pub fn io_priority(tid: i32) -> Result<u16> {
     // SAFETY: numbers only.
     let found = unsafe { libc::syscall(libc::SYS_ioprio_get, IOPRIO_WHO_PROCESS, tid) };

@@ -79,8 +79,8 @@ pub fn install_more_call(program: u64) -> (i64, [u64; 6]) {
     (libc::SYS_seccomp, [mode, libc::SECCOMP_FILTER_FLAG_TSYNC, program, 0, 0, 0])
 }
 
-/// A call that a guests' filter asks its listener about, and that means nothing by itself: its
-/// number and arguments.
+/// Gives a call that a guests' filter asks its listener about, and that means nothing by itself:
+/// its number and arguments.
 pub fn asking_call() -> (i64, [u64; 6]) {
     (libc::SYS_seccomp, [0; 6])
 }
@@ -165,7 +165,7 @@ pub fn give(listener: BorrowedFd<'_>, id: u64, given: Given<'_>) -> Result<Optio
     }
 }
 
-/// Whether the call still waits: what was read of its memory belongs to it.
+/// Tells whether the call still waits: what was read of its memory belongs to it.
 pub fn still_waits(listener: BorrowedFd<'_>, id: u64) -> bool {
     // SAFETY: the kernel reads one u64.
     unsafe { libc::ioctl(listener.as_raw_fd(), SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0 }
@@ -181,7 +181,7 @@ const SECCOMP_IOCTL_NOTIF_ADDFD: u64 = 0x4018_2103;
 
 const _: () = assert!(size_of::<libc::seccomp_notif>() == 0x50 && size_of::<libc::seccomp_notif_resp>() == 0x18);
 
-/// A listener of another process, by the number that it has there.
+/// Gets a listener of another process, by the number that it has there.
 pub fn listener_of(process: &crate::pidfd::PidFd, fd: i32) -> Result<OwnedFd> {
     process.get_fd(fd).map_err(|e| Error::new(format!("taking the filter's listener: {}", e.doing), e.source))
 }

@@ -55,12 +55,12 @@ impl Share {
         }
     }
 
-    /// The tightest CPU quota, thousandths of one CPU; none if there is none.
+    /// Gives the tightest CPU quota, thousandths of one CPU; none if there is none.
     pub fn cpu_quota_milli(&self) -> Option<u32> {
         self.cpu.iter().filter_map(quota_milli).min()
     }
 
-    /// The group in which least memory is left.
+    /// Gives the group in which least memory is left.
     pub fn memory(&self) -> Option<Memory> {
         self.memory.iter().filter_map(memory).min_by_key(|m| m.limit.saturating_sub(m.used))
     }
@@ -153,7 +153,7 @@ fn running_tasks(own: Option<(u64, u64)>) -> u32 {
     count
 }
 
-/// Which file a process runs.
+/// Tells which file a process runs.
 fn program(process: &Path) -> Option<(u64, u64)> {
     fs::metadata(process.join("exe")).ok().map(|m| (m.dev(), m.ino()))
 }
@@ -178,7 +178,8 @@ fn number(dir: &Path, name: &str) -> Option<u64> {
     text(&dir.join(name)).trim().parse().ok()
 }
 
-/// The beginning of a file of the kernel's, in as few calls as may be; empty if it cannot be read.
+/// Gives the beginning of a file of the kernel's, in as few calls as may be; empty if it cannot be
+/// read.
 fn text(path: &Path) -> String {
     let mut buffer = [0; READ_BYTES];
     let read = fs::File::open(path).and_then(|mut file| file.read(&mut buffer)).unwrap_or(0);

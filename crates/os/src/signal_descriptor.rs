@@ -15,7 +15,7 @@ const SI_SIGIO: i32 = -5;
 const WITH_CODES: [i32; 7] =
     [libc::SIGILL, libc::SIGFPE, libc::SIGSEGV, libc::SIGBUS, libc::SIGTRAP, libc::SIGCHLD, libc::SIGSYS];
 
-/// The descriptor, if the signal tells of one.
+/// Gives the descriptor, if the signal tells of one.
 pub fn descriptor(info: &Info) -> Option<i32> {
     let number = |at: usize| info[at..].first_chunk().map(|bytes| i32::from_ne_bytes(*bytes));
     let (signal, code) = (number(0)?, number(AT_CODE)?);
@@ -23,7 +23,7 @@ pub fn descriptor(info: &Info) -> Option<i32> {
     tells.then(|| number(AT_DESCRIPTOR)).flatten()
 }
 
-/// The same signal, of another descriptor.
+/// Gives the same signal, of another descriptor.
 pub fn with_descriptor(mut info: Info, fd: i32) -> Info {
     info[AT_DESCRIPTOR..AT_DESCRIPTOR + size_of::<i32>()].copy_from_slice(&fd.to_ne_bytes());
     info

@@ -21,8 +21,8 @@ pub fn number(info: &[u8; 128]) -> i32 {
     i32::from_le_bytes([info[0], info[1], info[2], info[3]])
 }
 
-/// Whether a signal is queued each time that it is sent. A standard one that waits already is not
-/// queued again.
+/// Tells whether a signal is queued each time that it is sent. A standard one that waits already is
+/// not queued again.
 ///
 /// Those that stop and continue count as queued, though the kernel does not queue them: what comes
 /// last of them counts, and home and the room number the continuations that they have seen.

@@ -9,7 +9,7 @@ use std::path::Path;
 /// The most descriptors that come with one packet.
 pub const FDS_MAX: usize = 8;
 
-/// A connected pair, close-on-exec.
+/// Makes a connected pair, close-on-exec.
 pub fn pair() -> Result<(OwnedFd, OwnedFd)> {
     let mut fds = [0; 2];
     check(
@@ -21,7 +21,7 @@ pub fn pair() -> Result<(OwnedFd, OwnedFd)> {
     Ok(unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) })
 }
 
-/// A listening socket at `path`, mode 0600; an old one there is replaced.
+/// Makes a listening socket at `path`, mode 0600; an old one there is replaced.
 pub fn listen(path: &Path) -> Result<OwnedFd> {
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
     let failed = |e| Error::new(format!("listening on {}", path.display()), e);

@@ -28,7 +28,7 @@ impl State {
     }
 }
 
-/// Whether a process has executed a program since it was made (PF_FORKNOEXEC of its flags in
+/// Tells whether a process has executed a program since it was made (PF_FORKNOEXEC of its flags in
 /// /proc/PID/stat, linux/sched.h).
 pub fn has_executed(pid: i32) -> bool {
     const PF_FORKNOEXEC: u64 = 0x40;

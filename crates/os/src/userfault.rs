@@ -131,7 +131,7 @@ impl Userfault {
         unsafe { libc::ioctl(self.0.as_raw_fd(), UFFDIO_WAKE, range.as_mut_ptr()) };
     }
 
-    /// What happens next; `None`: nothing at the moment.
+    /// Reads the next event; `None` if there is none at the moment.
     pub fn next(&self) -> Result<Option<Happening>> {
         let mut message = [0u64; 4];
         // SAFETY: the kernel writes at most 32 bytes (struct uffd_msg).

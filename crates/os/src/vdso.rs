@@ -46,7 +46,7 @@ const FUNCTION: u8 = 2;
 const HEADER_BYTES: u64 = 56;
 const SYMBOL_BYTES: u64 = 24;
 
-/// Where the program header of this kind lies.
+/// Tells where the program header of this kind lies.
 fn header(image: &[u8], kind: u64) -> Option<usize> {
     let word = |at: usize, bytes: usize| {
         let bytes = image.get(at..at.checked_add(bytes)?)?;
@@ -57,7 +57,7 @@ fn header(image: &[u8], kind: u64) -> Option<usize> {
     places.into_iter().find(|at| word(*at, 4) == Some(kind))
 }
 
-/// The functions of such a library; `None` if it is none.
+/// Gives the functions of such a library; `None` if it is none.
 pub fn functions(image: &[u8]) -> Option<Vec<Function>> {
     let bytes = |at: u64, count: usize| {
         let at = usize::try_from(at).ok()?;
@@ -119,7 +119,7 @@ impl Exits {
         self.trap
     }
 
-    /// Where the address lies to which a function returns that is at offset `at`, with these
+    /// Tells where the address lies to which a function returns that is at offset `at`, with these
     /// registers: as its call frame information says (System V ABI for x86-64, 3.7; DWARF 5, 6.4).
     pub fn return_slot(&self, at: u64, registers: &libc::user_regs_struct) -> Option<u64> {
         let start = usize::try_from(self.bases.eh_frame.section?).ok()?;

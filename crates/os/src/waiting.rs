@@ -82,9 +82,9 @@ fn look_for(threads: &[i32], within: Duration) -> Seen {
     seen
 }
 
-/// The line of /proc/TID/syscall of a thread that waits in a call, or is about to: who has sent a
-/// request to a file system may not yet sleep when that is read, above all where processors are
-/// few. `None`: it runs on, is gone, or gets no processor for a while.
+/// Gives the line of /proc/TID/syscall of a thread that waits in a call, or is about to: who has
+/// sent a request to a file system may not yet sleep when that is read, above all where processors
+/// are few. `None`: it runs on, is gone, or gets no processor for a while.
 pub fn line(tid: i32) -> Option<String> {
     look_for(&[tid], LIKELY_WITHIN).waiting.pop().map(|(_, line)| line)
 }

@@ -76,7 +76,7 @@ impl Head {
     /// Bytes of a header on the wire.
     pub const BYTES: usize = 16;
 
-    /// The header as bytes.
+    /// Gives the header as bytes.
     pub fn encode(&self) -> [u8; Head::BYTES] {
         let mut out = [0; Head::BYTES];
         out[..4].copy_from_slice(&self.body_bytes.to_le_bytes());

@@ -16,21 +16,21 @@ pub const PIECE_BYTES: usize = 1024;
 /// Where pages lie: address and bytes.
 pub type Run = (u64, u64);
 
-/// The frames that carry an image: header and bytes of each.
+/// Makes the frames that carry an image: header and bytes of each.
 pub fn parts(pid: i32, image: &[u8]) -> impl Iterator<Item = ([u8; 5], &[u8])> {
     let [a, b, c, d] = pid.to_le_bytes();
     let ends = image.len().div_ceil(PART_BYTES);
     image.chunks(PART_BYTES).zip(1..).map(move |(bytes, n)| ([a, b, c, d, u8::from(n == ends)], bytes))
 }
 
-/// The process, whether this is the last part of its image, and the bytes of that.
+/// Reads the process, whether this is the last part of its image, and the bytes of that.
 pub fn part(body: &[u8]) -> Option<(i32, bool, &[u8])> {
     let (pid, rest) = body.split_first_chunk()?;
     let (last, bytes) = rest.split_first()?;
     Some((i32::from_le_bytes(*pid), *last != 0, bytes))
 }
 
-/// The process that a frame is about, of whatever kind.
+/// Gives the process that a frame is about, of whatever kind.
 pub fn process(body: &[u8]) -> Option<i32> {
     body.first_chunk().map(|pid| i32::from_le_bytes(*pid))
 }
@@ -104,12 +104,12 @@ pub fn later(body: &[u8]) -> Option<(i32, Vec<Run>)> {
     rest.is_empty().then_some((i32::from_le_bytes(*pid), runs))
 }
 
-/// A count, and as many runs of whole pages.
+/// Reads a count, and as many runs of whole pages.
 fn runs(body: &[u8]) -> Option<(Vec<Run>, &[u8])> {
     runs_of(body, PAGE_BYTES as u64)
 }
 
-/// The same, of whole multiples of `unit_bytes`.
+/// Reads a count, and as many runs of whole multiples of `unit_bytes`.
 fn runs_of(body: &[u8], unit_bytes: u64) -> Option<(Vec<Run>, &[u8])> {
     let (count, rest) = body.split_first_chunk()?;
     let count = u32::from_le_bytes(*count) as usize;

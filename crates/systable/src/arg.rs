@@ -73,7 +73,7 @@ pub enum Len {
 }
 
 impl Arg {
-    /// The argument can be carried to another machine by its description alone.
+    /// Tells whether the argument can be carried to another machine by its description alone.
     pub const fn is_declarative(self) -> bool {
         match self {
             Arg::Int | Arg::Flags | Arg::Pid | Arg::Tid | Arg::Signal | Arg::Id | Arg::CStr(_) => true,

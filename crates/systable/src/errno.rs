@@ -19,7 +19,7 @@ pub const EOPNOTSUPP: Errno = Errno(95);
 pub const EAFNOSUPPORT: Errno = Errno(97);
 
 impl Errno {
-    /// The symbolic name, as in errno(3).
+    /// Gives the symbolic name, as in errno(3).
     pub const fn name(self) -> &'static str {
         match self {
             EPERM => "EPERM",

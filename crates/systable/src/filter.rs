@@ -55,7 +55,7 @@ const RET_USER_NOTIF: u32 = 0x7fc0_0000;
 const RET_ERRNO: u32 = 0x0005_0000;
 
 impl Action {
-    /// The filter's return value.
+    /// Gives the filter's return value.
     pub const fn code(self) -> u32 {
         match self {
             Action::Allow => RET_ALLOW,
@@ -70,9 +70,9 @@ impl Action {
 /// then has the warden answer it.
 pub const MARK: u32 = u32::from_be_bytes(*b"tern");
 
-/// A filter beside the guest's own: calls for the attributes of this descriptor, for its offset,
-/// and for a duplicate of it, stop for the tracer; but not for a duplicate that the guest is made
-/// to make, of which the descriptor has an upper half (`os::inject::OURS`).
+/// Builds a filter beside the guest's own: calls for the attributes of this descriptor, for its
+/// offset, and for a duplicate of it, stop for the tracer; but not for a duplicate that the guest
+/// is made to make, of which the descriptor has an upper half (`os::inject::OURS`).
 ///
 /// [`program`] leaves those of most descriptors to the kernel, for which a stand-in is a regular
 /// file without an offset, whatever it stands for. This one is for the few that have an offset.
@@ -103,9 +103,9 @@ pub fn shown(fd: u32) -> [Insn; 20] {
     ]
 }
 
-/// A filter beside the guest's own: calls for the attributes of any descriptor but the first three,
-/// of which [`program`] has home asked, stop for the tracer. For who has stand-ins among them; all
-/// others ask the kernel alone.
+/// Builds a filter beside the guest's own: calls for the attributes of any descriptor but the first
+/// three, of which [`program`] has home asked, stop for the tracer. For who has stand-ins among
+/// them; all others ask the kernel alone.
 pub fn attributes() -> [Insn; 13] {
     const AT_EMPTY_PATH: u32 = 0x1000;
     const AT_FDCWD: u32 = -100i32 as u32;
@@ -155,7 +155,7 @@ pub enum Number {
     From(i32),
 }
 
-/// What number the duplicate gets that a call makes, if it makes one.
+/// Tells what number the duplicate gets that a call makes, if it makes one.
 pub fn duplicate(nr: u32, args: &[u64; 6]) -> Option<Number> {
     match (nr, args[1] as u32) {
         (DUP, _) => Some(Number::From(0)),
@@ -170,7 +170,7 @@ pub const X32_BIT: u32 = 0x4000_0000;
 /// `AUDIT_ARCH_X86_64`: anything else is a 32-bit call.
 pub const ARCH: u32 = 0xc000_003e;
 
-/// What the filter does with this call: the table's word, which the emitted program repeats.
+/// Tells what the filter does with this call: the table's word, which the emitted program repeats.
 ///
 /// Calls newer than the table, and 32-bit ones, are notified, so that they are refused by name and
 /// not silently.
@@ -187,7 +187,7 @@ pub fn action(arch: u32, nr: u32, args: &[u64; 6]) -> Action {
     }
 }
 
-/// What a row asks for, by the arguments: the first that holds.
+/// Tells what a row asks for, by the arguments: the first that holds.
 fn by_arguments(row: &Row) -> [(When, Action); 2] {
     [(row.duplicates, Action::Trace), (row.when, by_class(row.class))]
 }

@@ -23,19 +23,19 @@ pub use errno::Errno;
 pub use rows::{LAST, Row, TABLE};
 pub use when::{Cmp, When};
 
-/// The row of a number; `None` beyond the table, that is for calls that are newer than it.
+/// Gives the row of a number; `None` beyond the table, that is for calls that are newer than it.
 pub fn row(nr: u32) -> Option<&'static Row> {
     let at = TABLE.partition_point(|row| u32::from(row.last) < nr);
     TABLE.get(at)
 }
 
-/// The call's name, as in the manual; `None` for a number that never was a call or is newer than
-/// the table.
+/// Gives the call's name, as in the manual; `None` for a number that never was a call or is newer
+/// than the table.
 pub fn name(nr: u32) -> Option<&'static str> {
     row(nr).map(|row| row.name).filter(|name| !name.is_empty())
 }
 
-/// The number of a call by its name.
+/// Gives the number of a call by its name.
 pub fn number(name: &str) -> Option<u32> {
     TABLE.iter().find(|row| !name.is_empty() && row.name == name).map(|row| u32::from(row.nr))
 }

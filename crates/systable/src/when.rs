@@ -30,7 +30,7 @@ pub enum Cmp {
 }
 
 impl Cmp {
-    /// Whether it holds for these arguments.
+    /// Tells whether the condition holds for these arguments.
     pub fn holds(self, args: &[u64; 6]) -> bool {
         let low = |at: u8| args[usize::from(at)] as u32;
         match self {
@@ -43,7 +43,7 @@ impl Cmp {
         }
     }
 
-    /// The argument that is compared.
+    /// Gives the argument that is compared.
     pub const fn argument(self) -> u8 {
         match self {
             Cmp::Is(at, _)
@@ -60,7 +60,7 @@ impl When {
     /// For no arguments.
     pub const NEVER: When = When::If(&[]);
 
-    /// Whether the row's class holds for these arguments.
+    /// Tells whether the row's class holds for these arguments.
     pub fn holds(self, args: &[u64; 6]) -> bool {
         let any = |lists: &[&[Cmp]]| lists.iter().any(|list| list.iter().all(|cmp| cmp.holds(args)));
         match self {

@@ -83,13 +83,13 @@ pub fn main(args: &Args, dirs: &Dirs, clocks: Clocks) -> u8 {
     }
 }
 
-/// An error and its causes, in one line.
+/// Gives an error and its causes, in one line.
 pub fn chain(error: &dyn Error) -> String {
     let causes = std::iter::successors(error.source(), |cause: &&dyn Error| (*cause).source());
     causes.fold(error.to_string(), |line, cause| format!("{line}: {cause}"))
 }
 
-/// The systemd unit, for the program that runs.
+/// Gives the systemd unit, for the program that runs.
 fn unit() -> String {
     const UNIT: &str = include_str!("../../../dist/ternd.service");
     let program =
@@ -102,7 +102,7 @@ pub fn detach(dirs: &Dirs) -> u8 {
     background(dirs, &directories(dirs))
 }
 
-/// Where the daemon finds its files, as words of a command line.
+/// Tells where the daemon finds its files, as words of a command line.
 fn directories(dirs: &Dirs) -> [OsString; 4] {
     ["--state".into(), dirs.state.clone().into(), "--run-dir".into(), dirs.run_dir.clone().into()]
 }
@@ -179,7 +179,7 @@ fn logging(dirs: &Dirs) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The address that `tern init` or `tern join` was given.
+/// Gives the address that `tern init` or `tern join` was given.
 fn noted(identity: &identity::Identity) -> Result<Option<SocketAddr>, identity::Error> {
     let note = identity.read_note("listen")?;
     Ok(note.and_then(|bytes| String::from_utf8(bytes).ok()?.trim().parse().ok()))

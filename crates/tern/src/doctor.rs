@@ -8,7 +8,7 @@ use std::time::Duration;
 /// A lease that somebody waits for is given up by then (`homefs::server::GIVE_UP_AFTER`).
 const GIVEN_UP_WITHIN: Duration = Duration::from_millis(1500);
 
-/// The leases by which rooms may keep what they have read of this machine's files.
+/// Checks the leases by which rooms may keep what they have read of this machine's files.
 fn leases() -> Finding {
     let held = stewards_leases();
     let is_breaking = |lease: &&KernelLease| lease.breaking;
@@ -47,7 +47,7 @@ fn stewards_leases() -> Vec<KernelLease> {
     os::leases::all().unwrap_or_default().into_iter().filter(is_steward).collect()
 }
 
-/// What this machine offers, and what its stewards hold leases of.
+/// Tells what this machine offers, and what its stewards hold leases of.
 pub fn findings() -> Vec<Finding> {
     let features = probe();
     let mut findings: Vec<Finding> = features

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-/// Whether the first word after the program's name is the name of a role.
+/// Tells whether the first word after the program's name is the name of a role.
 pub fn is_role(word: &std::ffi::OsStr) -> bool {
     word.as_encoded_bytes().starts_with(b"__")
 }

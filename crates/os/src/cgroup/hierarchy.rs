@@ -16,7 +16,7 @@ pub struct Hierarchy {
     pub own: PathBuf,
 }
 
-/// The hierarchies of this machine, as this process sees them.
+/// Gives the hierarchies of this machine, as this process sees them.
 ///
 /// # Errors
 /// `/proc/self/mountinfo` or `/proc/self/cgroup` cannot be read.
@@ -78,8 +78,8 @@ fn own_path<'a>(own: &'a str, mount: &Mount<'_>) -> Option<&'a str> {
     })
 }
 
-/// Where a path of the hierarchy is seen below the mount; `None` if the mount shows another part of
-/// it.
+/// Tells where a path of the hierarchy is seen below the mount; `None` if the mount shows another
+/// part of it.
 fn below(mount: &Mount<'_>, path: &str) -> Option<PathBuf> {
     let inside = match mount.root {
         "/" => path,

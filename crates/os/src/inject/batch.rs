@@ -49,14 +49,14 @@ unsafe extern "C" {
     static tern_batch_end: u8;
 }
 
-/// The instructions that make the calls of a batch.
+/// Gives the instructions that make the calls of a batch.
 pub fn code() -> &'static [u8] {
     let (start, end) = (&raw const tern_batch_start, &raw const tern_batch_end);
     // SAFETY: both labels lie in this binary's read-only data, the second behind the first.
     unsafe { std::slice::from_raw_parts(start, end.offset_from(start) as usize) }
 }
 
-/// Where the calls lie in a region.
+/// Tells where the calls lie in a region.
 pub fn calls_at(region: u64) -> u64 {
     region + CODE_BYTES
 }
@@ -122,12 +122,12 @@ impl Batch {
         (DATA_BYTES as usize).saturating_sub(self.data.len())
     }
 
-    /// Whether there is nothing to do.
+    /// Tells whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
         self.calls.is_empty()
     }
 
-    /// Where its memory lies.
+    /// Tells where the memory of the batch lies.
     pub fn data_at(&self) -> u64 {
         self.region + (REGION_BYTES - DATA_BYTES)
     }

@@ -87,7 +87,7 @@ impl Memory {
         Ok(())
     }
 
-    /// What of the runs lies behind the first `done` bytes: address, and place among all.
+    /// Tells what of the runs lies behind the first `done` bytes: address, and place among all.
     fn each_rest(
         &self,
         runs: &[(u64, u64)],
@@ -106,7 +106,7 @@ impl Memory {
         Ok(())
     }
 
-    /// A little-endian word.
+    /// Gives a little-endian word.
     pub fn word(&self, from: u64) -> Result<u64> {
         let mut bytes = [0; 8];
         self.read(from, &mut bytes)?;

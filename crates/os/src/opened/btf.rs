@@ -49,7 +49,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..at + 4)?.try_into().ok().map(u32::from_le_bytes)
 }
 
-/// How many bytes follow a type of this kind with so many members.
+/// Tells how many bytes follow a type of this kind with so many members.
 fn rest_bytes(kind: u32, members: usize) -> Option<usize> {
     Some(match kind {
         1 | 14 | 17 => 4,

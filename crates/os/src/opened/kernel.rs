@@ -29,8 +29,8 @@ pub struct Held {
 
 const HELD_BYTES: usize = 32;
 
-/// The descriptors of all processes of this PID namespace; `None`: this kernel does not tell this
-/// process.
+/// Gives the descriptors of all processes of this PID namespace; `None`: this kernel does not tell
+/// this process.
 pub fn all() -> Option<Vec<Held>> {
     static LISTER: OnceLock<Option<Lister>> = OnceLock::new();
     LISTER.get_or_init(|| Lister::load().ok()).as_ref()?.list().ok()

@@ -49,12 +49,12 @@ pub fn from(answer: i64) -> Outcome {
     }
 }
 
-/// The result of a call: -1 becomes the negative error number.
+/// Gives the result of a call: -1 becomes the negative error number.
 pub fn result(answer: i64) -> i64 {
     if answer == -1 { -i64::from(errno()) } else { answer }
 }
 
-/// The error number of the last call.
+/// Gives the error number of the last call.
 pub fn errno() -> i32 {
     // SAFETY: the address is always valid in the calling thread.
     unsafe { *libc::__errno_location() }

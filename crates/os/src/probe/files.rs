@@ -25,7 +25,7 @@ pub fn fuse_protocol() -> Outcome {
     })
 }
 
-/// A user and mount namespace in which the caller is root.
+/// Makes a user and mount namespace in which the caller is root.
 fn enter_namespace() -> i64 {
     // SAFETY: numbers only; the process is a child of one thread.
     let (uid, gid, entered) =
@@ -52,7 +52,8 @@ fn map_line(id: u32, line: &mut [u8; 32]) -> &[u8] {
     &line[..32 - left]
 }
 
-/// The minor protocol version of a connection that is mounted nowhere (fsopen(2), fsconfig(2)).
+/// Gives the minor protocol version of a connection that is mounted nowhere (fsopen(2),
+/// fsconfig(2)).
 fn mount(fuse: i32) -> i64 {
     const SET_STRING: u32 = 1;
     const CREATE: u32 = 6;
@@ -124,7 +125,7 @@ pub fn fuse_epoch() -> Outcome {
     since(EPOCH_MINOR)
 }
 
-/// A read lease on the running program's own file, which nobody has open for writing.
+/// Takes a read lease on the running program's own file, which nobody has open for writing.
 pub fn leases() -> Outcome {
     const F_SETLEASE: i32 = 1024;
     child::outcome(|| {
@@ -139,7 +140,7 @@ pub fn leases() -> Outcome {
     })
 }
 
-/// A mark on a directory that reports names made in it.
+/// Sets a mark on a directory that reports names made in it.
 pub fn marks() -> Outcome {
     child::outcome(|| {
         let events =

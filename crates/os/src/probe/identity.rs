@@ -151,7 +151,7 @@ pub fn fetch_descriptor() -> Outcome {
     })
 }
 
-/// A filter that allows everything, with a listener.
+/// Installs a filter that allows everything, with a listener.
 pub fn notification() -> Outcome {
     child::outcome(|| {
         let mut allow = libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: libc::SECCOMP_RET_ALLOW };
@@ -184,7 +184,7 @@ pub fn tracing() -> Outcome {
     })
 }
 
-/// The version that limits, if all three can be limited.
+/// Gives the version that limits, if all three can be limited.
 pub fn limits() -> Outcome {
     let found = crate::cgroup::detect().unwrap_or_default();
     let of = |wanted: &str| found.iter().find(|h| h.controllers.iter().any(|c| c == wanted));

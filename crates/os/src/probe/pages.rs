@@ -13,7 +13,7 @@ const PAGE: usize = 4096;
 /// Bit of a pagemap entry (Documentation/admin-guide/mm/pagemap.rst).
 const SOFT_DIRTY: u64 = 1 << 55;
 
-/// A fresh page that was written to, or null.
+/// Makes a fresh page and writes to it; null on failure.
 fn page() -> *mut u8 {
     let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: a new mapping where the kernel likes; written to only if it is there.

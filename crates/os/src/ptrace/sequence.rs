@@ -40,7 +40,7 @@ impl Stopped {
     }
 }
 
-/// Where the sequence is aborted, if `at` lies in it.
+/// Tells where the sequence is aborted, if `at` lies in it.
 fn abort_of(descriptor: &[u8; DESCRIPTOR_BYTES], at: u64) -> Option<u64> {
     let word = |from: usize| descriptor[from..from + 8].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
     let (start, bytes, abort) = (word(8), word(16), word(24));

@@ -46,7 +46,7 @@ pub fn wait_within(tid: HostTid, patience: Duration) -> Result<Option<Event>> {
 }
 
 impl Stopped {
-    /// The extended state (XSAVE area in its standard form).
+    /// Gives the extended state (XSAVE area in its standard form).
     pub fn extended_state(&self) -> Traced<Vec<u8>> {
         let mut bytes = vec![0u8; XSTATE_BYTES_MAX];
         let mut iov = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
@@ -55,7 +55,7 @@ impl Stopped {
         Ok(bytes)
     }
 
-    /// The same, without zeros at its end.
+    /// Gives the same, without zeros at its end.
     pub fn cut_extended_state(&self) -> Traced<Vec<u8>> {
         self.extended_state().map(xstate::cut)
     }
@@ -96,7 +96,7 @@ impl Stopped {
         request(libc::PTRACE_SETSIGMASK, self.tid, MASK_BYTES, &raw const mask as usize).map(drop)
     }
 
-    /// Where its restartable-sequences area is.
+    /// Tells where its restartable-sequences area is.
     pub fn rseq(&self) -> Traced<Rseq> {
         const PTRACE_GET_RSEQ_CONFIGURATION: u32 = 0x420f;
         /// `struct ptrace_rseq_configuration`: address, size, signature, flags, padding.

@@ -26,8 +26,8 @@ impl StandinId {
         self.0 & Self::FILE != 0
     }
 
-    /// Which flags of its open file the room's kernel knows as well (fcntl(2)): that of a stream
-    /// would let one write wait for the other if it were to append.
+    /// Tells which flags of its open file the room's kernel knows as well (fcntl(2)): that of a
+    /// stream would let one write wait for the other if it were to append.
     pub fn flags_there(self) -> i32 {
         if self.is_file() { APPEND | NONBLOCK } else { NONBLOCK }
     }
@@ -69,7 +69,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// A call whose arguments are numbers only.
+    /// Makes a call whose arguments are numbers only.
     pub fn new(nr: i64, args: [u64; 6]) -> Call {
         Call { nr: nr as u32, args, ..Call::default() }
     }

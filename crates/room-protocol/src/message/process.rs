@@ -3,7 +3,7 @@
 use super::{ToHome, ToRoom};
 
 impl ToHome {
-    /// The process that the message is about, where it names one.
+    /// Gives the process that the message is about, where it names one.
     pub fn process(&self) -> Option<i32> {
         use ToHome::*;
         match self {
@@ -57,7 +57,7 @@ impl ToHome {
 }
 
 impl ToRoom {
-    /// The process that the message is about, where it names one.
+    /// Gives the process that the message is about, where it names one.
     pub fn process(&self) -> Option<i32> {
         use ToRoom::*;
         match self {

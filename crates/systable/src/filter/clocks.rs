@@ -31,7 +31,7 @@ const NOTIFY: usize = 32;
 const TRACE: usize = 33;
 const REST: usize = 34;
 
-/// The instructions, to be put before [`super::program`]'s.
+/// Gives the instructions, to be put before [`super::program`]'s.
 pub fn clocks() -> [Insn; REST] {
     let mut all = [Insn { code: 0, jt: 0, jf: 0, k: 0 }; REST];
     let mut next = 0;

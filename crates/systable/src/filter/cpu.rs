@@ -22,7 +22,7 @@ const FLAGS: usize = 16;
 const TRACE: usize = 18;
 const ALLOW: usize = 19;
 
-/// The instructions of the filter.
+/// Gives the instructions of the filter.
 pub fn cpu_times() -> [Insn; ALLOW + 1] {
     let mut all = [Insn { code: 0, jt: 0, jf: 0, k: 0 }; ALLOW + 1];
     let mut next = 0;

@@ -9,7 +9,7 @@ use super::{Action, Insn};
 /// stat, fstat, lstat, newfstatat, statx
 const CALLS: [u32; 5] = [4, 5, 6, 262, 332];
 
-/// The instructions of the filter.
+/// Gives the instructions of the filter.
 pub fn devices() -> [Insn; CALLS.len() + 3] {
     let insn = |code, jt, jf, k| Insn { code, jt, jf, k };
     let mut all = [insn(RETURN, 0, 0, Action::Trace.code()); CALLS.len() + 3];
@@ -23,7 +23,7 @@ pub fn devices() -> [Insn; CALLS.len() + 3] {
     all
 }
 
-/// Whether the call is one of these.
+/// Tells whether the call is one of these.
 pub fn tells_devices(nr: u32) -> bool {
     CALLS.contains(&nr)
 }

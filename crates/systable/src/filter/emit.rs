@@ -38,7 +38,7 @@ pub struct Program {
 struct At(usize);
 
 impl Program {
-    /// The instructions, to be installed as a `struct sock_fprog`.
+    /// Gives the instructions, to be installed as a `struct sock_fprog`.
     pub fn insns(&self) -> &[Insn] {
         &self.insns[self.first..]
     }
@@ -54,7 +54,7 @@ impl Program {
         to.0 - self.first
     }
 
-    /// A place that leads there and can be reached over `most` instructions.
+    /// Gives a place that leads there and can be reached over `most` instructions.
     fn near(&mut self, to: At, most: usize) -> At {
         let skip = self.skip(to);
         if skip <= most { to } else { self.put(JUMP, skip as u32) }
@@ -80,7 +80,7 @@ impl Program {
     }
 }
 
-/// The filter of the whole table.
+/// Gives the filter of the whole table.
 pub fn program() -> Program {
     let mut p = Program { insns: [Insn { code: RETURN, jt: 0, jf: 0, k: 0 }; MAX_INSNS], first: MAX_INSNS };
     let tree = tree(&mut p, 0, u32::from(LAST) + 1);

@@ -115,7 +115,7 @@ fn run(args: &Run) -> Result<u8, String> {
     Ok(status)
 }
 
-/// The scenario as the options want it.
+/// Gives the scenario as the options want it.
 fn changed(mut scenario: Scenario, args: &Run) -> Result<Scenario, String> {
     if let Some(nodes) = args.nodes {
         scenario = scenario.with_nodes(nodes);
