@@ -273,8 +273,8 @@ impl Asked {
             }
             room.ledger.asked(id, who.pid, &call, || {
                 let (user, system) = os::process::ticks(caller.host_tid.0).unwrap_or_default();
-                let (user_before, system_before) = room.guests().ticks_before(who.pid);
-                (user + user_before, system + system_before)
+                let before = room.guests().ticks_before(who.pid);
+                (user + before.user, system + before.system)
             });
             // A terminal does not stop those who block its signals.
             let blocked = if i64::from(call.nr) == libc::SYS_ioctl { blocked_stops(caller.host_tid) } else { 0 };

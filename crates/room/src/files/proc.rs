@@ -24,13 +24,14 @@ use homefs::proto::{
 use os::ptrace::HostTid;
 use room_protocol::ToHome;
 use room_protocol::message::{CallId, DeviceNode, Look, StandinId};
+use std::time::Duration;
 
 /// How long the kernel may believe what was said of a process: long enough for one look at it, too
 /// short to be noticed.
-const VALID_NS: u32 = 20_000_000;
+const VALID: Duration = Duration::from_millis(20);
 /// Size of the link that is a descriptor (proc_fd_instantiate in fs/proc/fd.c).
 const DESCRIPTOR_SIZE: u64 = 64;
-const FOR_EVER_S: u64 = 1 << 32;
+const FOR_EVER: Duration = Duration::from_secs(1 << 32);
 
 /// A request, and who makes it.
 struct ProcRequest<'a> {
@@ -111,10 +112,10 @@ fn go_on(room: &Shared, unique: u64, step: Step, out: &[u8]) -> Served {
     let proc = &room.proc;
     let node = || postcard::from_bytes::<DeviceNode>(out).map_err(|_| libc::EIO);
     match step {
-        Step::Lookup(path) => proc.found(unique, &path, names::attributes(0, &node()?), (0, VALID_NS)),
+        Step::Lookup(path) => proc.found(unique, &path, names::attributes(0, &node()?), VALID),
         Step::Attributes(id) => {
             let attr = Attr { ino: id, ..names::attributes(id, &node()?) };
-            proc.device.value(unique, &AttrOut { attr_valid_nsec: VALID_NS, attr, ..AttrOut::default() });
+            proc.device.value(unique, &AttrOut { attr_valid_nsec: VALID.subsec_nanos(), attr, ..AttrOut::default() });
         }
         Step::Text => proc.device.bytes(unique, out),
         Step::Again(link) if !out.starts_with(b"/") || out.ends_with(b" (deleted)") => {
@@ -138,7 +139,7 @@ fn go_on(room: &Shared, unique: u64, step: Step, out: &[u8]) -> Served {
                 Merged::Stat => {
                     let away = {
                         let guests = room.guests();
-                        guests.who(host).map_or((0, 0), |who| guests.ticks_away(who.pid))
+                        guests.who(host).map(|who| guests.ticks_away(who.pid)).unwrap_or_default()
                     };
                     own::content(host, "stat").and_then(|room| merge::stat(&home, &room, asker, away))
                 }
@@ -195,10 +196,11 @@ impl ProcRequest<'_> {
         guests.host(pid).or_else(any).ok_or(libc::ENOENT)
     }
 
-    /// Who asks may look into a process of this owner.
-    fn may_look_into(&self, owner: (u32, u32)) -> bool {
-        let uid = self.request.header.uid;
-        uid == 0 || (uid, self.request.header.gid) == owner
+    /// Returns whether the asker may look into this process: the asker is root, or its owner.
+    fn may_look_into(&self, host: HostTid) -> Result<bool, i32> {
+        let owner = own::owner(host).ok_or(libc::ENOENT)?;
+        let asker = (self.request.header.uid, self.request.header.gid);
+        Ok(asker.0 == 0 || asker == owner)
     }
 
     fn ask(&self, path: Vec<u8>, look: Look, step: Step) -> Served {
@@ -253,9 +255,9 @@ impl ProcRequest<'_> {
             return self.ask(path.clone(), Look::Node, Step::Lookup(path));
         }
         let valid = match place {
-            Place::Hidden | Place::Myself | Place::MyThread | Place::Link(_) => (FOR_EVER_S, 0),
-            Place::Process(_) => (0, VALID_NS),
-            _ => (0, 0),
+            Place::Hidden | Place::Myself | Place::MyThread | Place::Link(_) => FOR_EVER,
+            Place::Process(_) => VALID,
+            _ => Duration::ZERO,
         };
         self.proc().found(self.unique(), &path, self.own_attributes(&place)?, valid);
         Ok(())
@@ -337,7 +339,7 @@ impl ProcRequest<'_> {
             return Ok(None);
         }
         let host = self.host(pid)?;
-        match self.may_look_into(own::owner(host).ok_or(libc::ENOENT)?) {
+        match self.may_look_into(host)? {
             true => own::text(host, rest).map(Some).ok_or(libc::ENOENT),
             false => Err(libc::EACCES),
         }
@@ -359,7 +361,7 @@ impl ProcRequest<'_> {
     fn follow(&self, pid: i32, fd: i32) -> Served {
         let link = format!("../../{HIDDEN}/{pid}/fd/{fd}");
         let host = self.host(pid)?;
-        let may = self.asker.is_some() && self.may_look_into(own::owner(host).ok_or(libc::ENOENT)?);
+        let may = self.asker.is_some() && self.may_look_into(host)?;
         match self.room.standin_of(host, fd).filter(|standin| may && standin.is_file()) {
             Some(standin) => self.ask_name(pid, standin, Step::Again(link)),
             None => self.answer_text(link.as_bytes()),
@@ -392,7 +394,7 @@ impl ProcRequest<'_> {
         match self.place(&path) {
             Place::Merged(pid, what) => {
                 let host = self.host(pid)?;
-                let may_see_all = self.may_look_into(own::owner(host).ok_or(libc::ENOENT)?);
+                let may_see_all = self.may_look_into(host)?;
                 let is_itself = self.asker.is_some_and(|(_, who)| who.tid == pid);
                 self.ask(path, Look::Content, Step::Merge(host, what, merge::Asker { may_see_all, is_itself }))
             }
@@ -402,7 +404,7 @@ impl ProcRequest<'_> {
             }
             Place::Lockable(pid, fd) => {
                 let host = self.host(pid)?;
-                if !self.may_look_into(own::owner(host).ok_or(libc::ENOENT)?) {
+                if !self.may_look_into(host)? {
                     return Err(libc::EACCES);
                 }
                 let inode = os::process::fd_info(host.0, fd).map_err(|_| libc::ENOENT)?.inode;
@@ -410,7 +412,7 @@ impl ProcRequest<'_> {
             }
             Place::Maps(pid, name) => {
                 let host = self.host(pid)?;
-                if !self.may_look_into(own::owner(host).ok_or(libc::ENOENT)?) {
+                if !self.may_look_into(host)? {
                     return Err(libc::EACCES);
                 }
                 let content = own::bytes(host, name).ok_or(libc::ESRCH)?;

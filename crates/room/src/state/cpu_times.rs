@@ -4,6 +4,15 @@
 use image::{Image, Used};
 use std::collections::HashMap;
 
+/// CPU time in user mode and in the kernel, ticks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuTicks {
+    /// The time in user mode.
+    pub user: u64,
+    /// The time in the kernel.
+    pub system: u64,
+}
+
 /// What a process had used.
 #[derive(Clone, Debug, Default)]
 pub struct Before {

@@ -2,7 +2,7 @@
 
 use crate::sandbox::porter::body::IPC_LOCK;
 use crate::sandbox::spares::Spare;
-use crate::state::cpu_times::Before;
+use crate::state::cpu_times::{Before, CpuTicks};
 use image::Used;
 use os::process::Limit;
 use os::ptrace::HostTid;
@@ -322,18 +322,18 @@ pub fn blocked_stops(host: HostTid) -> u32 {
 /// USER_HZ is 100.
 const NS_PER_TICK: u64 = 10_000_000;
 
-fn ticks(used: Used) -> (u64, u64) {
-    (used.user_ns / NS_PER_TICK, used.system_ns / NS_PER_TICK)
+fn ticks(used: Used) -> CpuTicks {
+    CpuTicks { user: used.user_ns / NS_PER_TICK, system: used.system_ns / NS_PER_TICK }
 }
 
 impl Guests {
     /// Returns the ticks of user and system time that a process had used when it came.
-    pub fn ticks_before(&self, pid: i32) -> (u64, u64) {
+    pub fn ticks_before(&self, pid: i32) -> CpuTicks {
         ticks(self.get(pid).and_then(|guest| guest.before.as_ref()).map_or_else(Used::default, |before| before.used))
     }
 
     /// Returns the part of these ticks that home's kernel does not count.
-    pub fn ticks_away(&self, pid: i32) -> (u64, u64) {
+    pub fn ticks_away(&self, pid: i32) -> CpuTicks {
         ticks(self.get(pid).and_then(|guest| guest.before.as_ref()).map_or_else(Used::default, |before| before.away))
     }
 }

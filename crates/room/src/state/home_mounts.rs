@@ -1,6 +1,7 @@
 //! The mounts through which the room sees its home's files.
 
 use checkpoint::BodyError;
+use os::areas::Area;
 use os::process;
 use os::ptrace::HostTid;
 use std::ffi::OsStr;
@@ -12,8 +13,9 @@ use std::path::PathBuf;
 pub struct HomeFiles {
     /// Numbers of the mounts.
     pub mounts: Vec<u64>,
-    /// That of the files that are there to be mapped.
+    /// The mount of the files that are there to be mapped.
     pub memory: Option<Mount>,
+    /// Device numbers of their file systems, major and minor.
     pub devices: Vec<(u32, u32)>,
 }
 
@@ -22,17 +24,17 @@ pub struct HomeFiles {
 pub struct Mount {
     /// Number of the mount.
     pub mount: u64,
-    /// Device number of its file system.
+    /// Device number of its file system, major and minor.
     pub device: (u32, u32),
 }
 
 impl HomeFiles {
-    /// Files of this device are home's.
-    pub fn has(&self, device: (u32, u32)) -> bool {
-        self.devices.contains(&device)
+    /// Returns whether a memory area shows one of home's files.
+    pub fn show_in(&self, area: &Area) -> bool {
+        self.devices.contains(&area.device)
     }
 
-    /// As this process sees them.
+    /// Reads them from the mounts that this process sees.
     pub fn of(host: HostTid) -> Result<HomeFiles, BodyError> {
         let mut found = HomeFiles { mounts: Vec::new(), memory: None, devices: Vec::new() };
         for line in process::mounts(host.0)?.lines() {
@@ -56,10 +58,12 @@ impl HomeFiles {
     }
 }
 
-/// What the kernel adds to the name of a file that has none any more, and of one whose name it was
-/// told to forget because something changed there. Home, which knows, compares inode numbers.
+/// Suffix that the kernel adds to the name of a file that was removed, and of one whose name the
+/// kernel was told to forget because something changed there. Home, which knows, compares inode
+/// numbers.
 pub const REMOVED: &[u8] = b" (deleted)";
 
+/// Strips [`REMOVED`] from a name.
 pub fn without_end(name: PathBuf) -> PathBuf {
     match name.as_os_str().as_bytes().strip_suffix(REMOVED) {
         Some(bare) => OsStr::from_bytes(bare).into(),

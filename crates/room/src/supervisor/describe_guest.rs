@@ -7,13 +7,14 @@ use crate::state::foreign_vdso;
 use crate::state::home_mounts::{HomeFiles, REMOVED, without_end};
 use crate::state::shared::Shared;
 use crate::supervisor::dev_shm as held;
-use checkpoint::{BodyError, Files, Gathered, OpenFiles};
+use checkpoint::{BodyError, Files, Gathered, OpenDescriptor, OpenFiles};
 use homefs::removed::is_made_up;
 use image::{Descriptor, File, Image, Opened};
 use os::areas::{Area, Shown};
 use os::pidfd::PidFd;
 use os::process::{self, FdInfo, ProcessFd};
 use os::ptrace::HostTid;
+use room_protocol::message::StandinId;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -160,7 +161,7 @@ fn gather(
     let mut files = Files::default();
     let (mut areas, listed) = areas_now(host, looked)?;
     as_at_home(room, pid, &mut areas);
-    for area in areas.iter_mut().filter(|a| home.devices.contains(&a.device)) {
+    for area in areas.iter_mut().filter(|a| home.show_in(a)) {
         area.name =
             area.name.strip_suffix(REMOVED).map(<[u8]>::to_vec).unwrap_or_else(|| std::mem::take(&mut area.name));
     }
@@ -175,7 +176,7 @@ fn gather(
             let path = format!("/proc/self/fd/{fd}").into_bytes();
             return Ok(File { path, inode: 0, flags: libc::O_RDONLY, removed: false });
         }
-        if home.devices.contains(&area.device) {
+        if home.show_in(area) {
             // Those who share it come home together; elsewhere it is another file.
             let opens = if goes_home && held::shows(area, home) { held::access(area) } else { libc::O_RDONLY };
             let (path, flags) = (area.name.clone(), opens);
@@ -184,7 +185,7 @@ fn gather(
             Err(format!("it has {name} mapped, which is the room's own"))
         }
     })?;
-    let descriptors = descriptors(room, pid, host, (home, family), &mut files, &mut objects)?;
+    let descriptors = DescribedBody { room, pid, host, home, family }.descriptors(&mut files, &mut objects)?;
     if let Some(family) = family {
         memories_alone(room, pid, objects.memories(), family)?;
     }
@@ -209,7 +210,7 @@ fn gather(
 
 /// The deputy's descriptor of the file that stays home and that this area shows.
 fn kept_at_home(room: &Shared, pid: i32, area: &Area) -> Option<i32> {
-    let standin = room.devices.is_on(area.device).then(|| nodes::standin(area.inode)).flatten()?;
+    let standin = room.devices.show_in(area).then(|| nodes::standin(area.inode)).flatten()?;
     room.guests().get(pid)?.numbers.get(&standin).copied()
 }
 
@@ -220,95 +221,107 @@ fn is_fifo(room: &Shared, pidfd: &PidFd, fd: i32, info: &FdInfo) -> bool {
     room.fifos.may_be(info.inode) && !has_place()
 }
 
-fn descriptors(
-    room: &Shared,
+/// A body whose descriptors are described.
+struct DescribedBody<'a> {
+    room: &'a Shared,
+    /// PID of the process, at home.
     pid: i32,
+    /// Its first thread here.
     host: HostTid,
-    (home, family): (&HomeFiles, Option<&[i32]>),
-    files: &mut Files,
-    objects: &mut Gathered,
-) -> Result<Vec<Descriptor>, BodyError> {
-    let pidfd = PidFd::open(host.0)?;
-    let mut found: Vec<Descriptor> = Vec::new();
-    let mut open_files = OpenFiles::of(host.0);
-    let mut others = None;
-    for fd in process::descriptors(host.0)? {
-        let info = process::fd_info(host.0, fd)?;
-        let opened = match room.standins.standin(info.mount_id, info.inode) {
-            Some(standin) => {
-                let guests = room.guests();
-                let at_home = guests.get(pid).and_then(|g| g.numbers.get(&standin).copied());
-                let unknown = || BodyError::NotMigratable(format!("home does not know the file of descriptor {fd}"));
-                Opened::Home(at_home.ok_or_else(unknown)?)
-            }
-            // Whom it tells, and by which signal, is not carried.
-            None if info.flags & libc::O_ASYNC != 0 => {
-                let why = format!("descriptor {fd} signals when it is ready (O_ASYNC), and was made there");
-                return Err(BodyError::NotMigratable(why));
-            }
-            None => open_files.opened(fd, &info, || {
-                let name = process::link(host.0, &format!("fd/{fd}"))?;
-                let one = (fd, &info, name.as_path());
-                // Nobody at home is asked of what is not home's.
-                let is_removed =
-                    !home.mounts.contains(&info.mount_id) && checkpoint::is_removed_memory(host.0, fd, &name);
-                if let Some(family) = family {
-                    let is_memory = is_removed || checkpoint::is_memory(&name);
-                    others.get_or_insert_with(|| Others::of(room, pid)).have_not(host, one, (is_memory, family))?;
-                }
-                let descriptor = checkpoint::OpenDescriptor { fd, info: &info, link: &name };
-                match objects.describe(host.0, &pidfd, descriptor)? {
-                    Some(object) => Ok(Opened::Made(object)),
-                    // To open it anew waits for the other end, and loses what is in it if there is
-                    // none.
-                    None if home.mounts.contains(&info.mount_id) && is_fifo(room, &pidfd, fd, &info) => {
-                        let name = name.display();
-                        Err(BodyError::NotMigratable(format!(
-                            "descriptor {fd} ({name}) is a FIFO that was opened there"
-                        )))
-                    }
-                    // Home has taken those over that it had when it was looked at
-                    // ([`crate::supervisor::sharers`]).
-                    None if is_socket(&name) => {
-                        let why =
-                            format!("descriptor {fd} is a socket that was made there, which becomes home's first");
-                        Err(BodyError::Retryable(why))
-                    }
-                    None if is_removed => Ok(Opened::Made(objects.describe_removed(host.0, descriptor)?)),
-                    None => home_file(host, one, home, files),
-                }
-            })?,
-        };
-        found.push(Descriptor { fd, close_on_exec: info.flags & libc::O_CLOEXEC != 0, opened });
-    }
-    Ok(found)
+    home: &'a HomeFiles,
+    /// Processes that leave with it, with which alone it may have files in common; `None`: it runs,
+    /// and may have any.
+    family: Option<&'a [i32]>,
 }
 
-/// A descriptor, and what the kernel says of it.
-type One<'a> = (i32, &'a FdInfo, &'a Path);
+impl DescribedBody<'_> {
+    /// Describes all descriptors; adds what they are open on to `files` and `objects`.
+    fn descriptors(&self, files: &mut Files, objects: &mut Gathered) -> Result<Vec<Descriptor>, BodyError> {
+        let pidfd = PidFd::open(self.host.0)?;
+        let mut found: Vec<Descriptor> = Vec::new();
+        let mut open_files = OpenFiles::of(self.host.0);
+        let mut others = None;
+        for fd in process::descriptors(self.host.0)? {
+            let info = process::fd_info(self.host.0, fd)?;
+            let opened = match self.room.standins.standin(info.mount_id, info.inode) {
+                Some(standin) => Opened::Home(self.number_at_home(standin, fd)?),
+                // Which process it signals, and by which signal, is not carried.
+                None if info.flags & libc::O_ASYNC != 0 => {
+                    let why = format!("descriptor {fd} signals when it is ready (O_ASYNC), and was made there");
+                    return Err(BodyError::NotMigratable(why));
+                }
+                None => open_files.opened(fd, &info, || {
+                    let link = process::link(self.host.0, &format!("fd/{fd}"))?;
+                    let open = OpenDescriptor { fd, info: &info, link: &link };
+                    // Nobody at home is asked of what is not home's.
+                    let is_removed = !self.is_homes(&info) && checkpoint::is_removed_memory(self.host.0, fd, &link);
+                    if let Some(family) = self.family {
+                        let is_memory = is_removed || checkpoint::is_memory(&link);
+                        let others = others.get_or_insert_with(|| Others::of(self.room, self.pid));
+                        others.have_not(self.host, open, is_memory.then_some(family))?;
+                    }
+                    match objects.describe(self.host.0, &pidfd, open)? {
+                        Some(object) => Ok(Opened::Made(object)),
+                        None if !is_removed => self.not_made_here(&pidfd, open, files),
+                        None => Ok(Opened::Made(objects.describe_removed(self.host.0, open)?)),
+                    }
+                })?,
+            };
+            found.push(Descriptor { fd, close_on_exec: info.flags & libc::O_CLOEXEC != 0, opened });
+        }
+        Ok(found)
+    }
 
-fn home_file(
-    host: HostTid,
-    (fd, info, name): One<'_>,
-    home: &HomeFiles,
-    files: &mut Files,
-) -> Result<Opened, BodyError> {
-    if name.starts_with("/proc") {
-        // What the room says of its processes is what home says of their deputies.
+    /// Returns the number of the deputy's descriptor for which this stand-in is.
+    fn number_at_home(&self, standin: StandinId, fd: i32) -> Result<i32, BodyError> {
+        let guests = self.room.guests();
+        let number = guests.get(self.pid).and_then(|guest| guest.numbers.get(&standin).copied());
+        number.ok_or_else(|| BodyError::NotMigratable(format!("home does not know the file of descriptor {fd}")))
+    }
+
+    /// Returns whether a descriptor is open on a file of home's.
+    fn is_homes(&self, info: &FdInfo) -> bool {
+        self.home.mounts.contains(&info.mount_id)
+    }
+
+    /// Describes a descriptor that no image can make anew, but home may open by its name.
+    fn not_made_here(&self, pidfd: &PidFd, open: OpenDescriptor<'_>, files: &mut Files) -> Result<Opened, BodyError> {
+        let OpenDescriptor { fd, info, link } = open;
+        // To open it anew waits for the other end, and loses what is in it if there is none.
+        if self.is_homes(info) && is_fifo(self.room, pidfd, fd, info) {
+            let why = format!("descriptor {fd} ({}) is a FIFO that was opened there", link.display());
+            return Err(BodyError::NotMigratable(why));
+        }
+        // Home has taken those over that it had when it was looked at
+        // ([`crate::supervisor::sharers`]).
+        if is_socket(link) {
+            let why = format!("descriptor {fd} is a socket that was made there, which becomes home's first");
+            return Err(BodyError::Retryable(why));
+        }
+        self.home_file(open, files)
+    }
+
+    /// Describes a descriptor by the name that its file has at home.
+    fn home_file(&self, open: OpenDescriptor<'_>, files: &mut Files) -> Result<Opened, BodyError> {
+        let OpenDescriptor { fd, info, link } = open;
         let offset = info.offset;
-        let known = PathBuf::from(OsString::from_vec(known_as(name.as_os_str().as_bytes())));
-        return Ok(Opened::File { file: files.own(checkpoint::nameable(&known, info)), offset });
+        if link.starts_with("/proc") {
+            // What the room says of its processes is what home says of their deputies.
+            let known = PathBuf::from(OsString::from_vec(known_as(link.as_os_str().as_bytes())));
+            return Ok(Opened::File { file: files.own(checkpoint::nameable(&known, info)), offset });
+        }
+        let is_homes = self.is_homes(info);
+        if !is_homes && !checkpoint::is_everywhere(self.host.0, fd) {
+            return Err(BodyError::NotMigratable(format!("descriptor {fd} ({}) lives in the room", link.display())));
+        }
+        Ok(Opened::File { file: files.own(named(open, !is_homes)?), offset })
     }
-    let is_homes = home.mounts.contains(&info.mount_id);
-    if !is_homes && !checkpoint::is_everywhere(host.0, fd) {
-        return Err(BodyError::NotMigratable(format!("descriptor {fd} ({}) lives in the room", name.display())));
-    }
-    Ok(Opened::File { file: files.own(named((fd, info, name), !is_homes)?), offset: info.offset })
 }
 
-/// The file of home's that this descriptor is open on, or one that is there everywhere.
-pub fn named((fd, info, name): One<'_>, everywhere: bool) -> Result<File, BodyError> {
-    let file = checkpoint::open_file(fd, info, &without_end(name.to_owned()), everywhere)?;
+/// Names the file of home's that this descriptor is open on, or one that is there everywhere.
+pub fn named(open: OpenDescriptor<'_>, everywhere: bool) -> Result<File, BodyError> {
+    let path = without_end(open.link.to_owned());
+    let file = checkpoint::open_file(open.fd, open.info, &path, everywhere)?;
     Ok(File { removed: is_made_up(&file.path), ..file })
 }
 
@@ -351,33 +364,30 @@ impl Others {
         Others(found)
     }
 
-    /// None of them has this open file of process `host`, or an end of this pipe; of its `family`
-    /// each may have the very same open memory.
-    fn have_not(
-        &self,
-        host: HostTid,
-        (fd, info, name): One<'_>,
-        (is_memory, family): (bool, &[i32]),
-    ) -> Result<(), BodyError> {
-        // Whoever has any end of a pipe, or has memory open in whatever way.
-        let is_any = name.to_string_lossy().starts_with("pipe:") || is_memory;
+    /// Checks that none of them has this open file of process `host`, or an end of this pipe.
+    /// `family`, of open memory: processes that may have the very same open file.
+    fn have_not(&self, host: HostTid, open: OpenDescriptor<'_>, family: Option<&[i32]>) -> Result<(), BodyError> {
+        let OpenDescriptor { fd, info, link } = open;
+        let may_share = |other: &i32| family.is_some_and(|family| family.contains(other));
+        // Any end of a pipe counts, and any way to have memory open.
+        let is_any = link.to_string_lossy().starts_with("pipe:") || family.is_some();
         let mut candidates = self.0.get(&(info.mount_id, info.inode)).into_iter().flatten();
         let found = candidates.find(|(other, theirs, number)| {
             let is_one = || process::one_file(ProcessFd { pid: host.0, fd }, ProcessFd { pid: theirs.0, fd: *number });
-            if is_memory && family.contains(other) { !is_one() } else { is_any || is_one() }
+            if may_share(other) { !is_one() } else { is_any || is_one() }
         });
         let Some((other, ..)) = found else {
             return Ok(());
         };
-        // Who shares /dev/null shares nothing.
+        // To share /dev/null is to share nothing.
         if checkpoint::is_everywhere(host.0, fd) || checkpoint::is_place(host.0, fd, info) {
             return Ok(());
         }
-        let words = format!("descriptor {fd} ({}) is one open file with process {other}'s", name.display());
+        let words = format!("descriptor {fd} ({}) is one open file with process {other}'s", link.display());
         // What can be home's was looked for when it had stopped ([`crate::supervisor::sharers`]):
         // somebody has got it, or closed something, since.
-        match is_memory {
-            true if family.contains(other) => {
+        match family.is_some() {
+            true if may_share(other) => {
                 let words = format!(
                     "descriptor {fd} and one of process {other}'s are a file in memory that was opened once more"
                 );

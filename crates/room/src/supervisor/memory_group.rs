@@ -54,7 +54,7 @@ fn may_be_shared(area: &Area) -> bool {
 }
 
 fn mapped(host: HostTid, areas: &[Area], home: &HomeFiles) -> HashSet<Shown> {
-    let candidates = areas.iter().filter(|area| may_be_shared(area) && !home.has(area.device));
+    let candidates = areas.iter().filter(|area| may_be_shared(area) && !home.show_in(area));
     let is_memory =
         |area: &&Area| checkpoint::memory_kind(&area.name).is_some() || checkpoint::removed_file(host.0, area);
     let held = areas.iter().filter(|area| held::shows(area, home));

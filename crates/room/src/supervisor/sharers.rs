@@ -12,7 +12,7 @@ use crate::supervisor::describe_guest;
 use crate::supervisor::sharers::common_files::{
     CommonFileKind, CommonOpenFile, Commons, DescriptorPlace, Found, Key, Sought,
 };
-use checkpoint::BodyError;
+use checkpoint::{BodyError, OpenDescriptor};
 use os::pidfd::PidFd;
 use os::process::{self, FdInfo, ProcessFd};
 use os::ptrace::HostTid;
@@ -75,8 +75,8 @@ pub fn find(room: &Shared, pid: i32, sought: &Sought) -> Result<Commons, BodyErr
         let is_homes = home.as_ref().is_some_and(|h| h.mounts.contains(&info.mount_id));
         if sought.has(place.fd, all.iter().all(|p| p.pid == pid)) && is_homes {
             found.others.extend(all.iter().map(|place| place.pid).filter(|other| *other != pid));
-            let file = describe_guest::named((place.fd, info, &name), false);
-            let named = file.map(|file| {
+            let open = OpenDescriptor { fd: place.fd, info, link: &name };
+            let named = describe_guest::named(open, false).map(|file| {
                 found.files.push(CommonOpenFile {
                     places: all,
                     flags: info.flags,

@@ -1,4 +1,4 @@
-//! What home says, and what follows from it.
+//! Obeys home's messages, by subject, and ends the calls that home answers.
 
 use crate::calls::follow_up;
 use crate::sandbox::porter::body::{IPC_LOCK, SYS_NICE};
@@ -20,11 +20,11 @@ use os::contain::on_account_of;
 use os::pidfd::PidFd;
 use os::seccomp::Answer;
 use room_protocol::ToRoom;
-use room_protocol::message::{CallId, onward};
+use room_protocol::message::{CallId, Credentials, onward};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-/// Obeys one message. `false`: the room is to end.
+/// Obeys one message of home's. Returns `false` if the room is to end.
 pub fn obey(room: &Arc<Shared>, message: ToRoom) -> bool {
     match message {
         ToRoom::Clock { realtime_ns, .. } => match room.wall.get() {
@@ -32,6 +32,20 @@ pub fn obey(room: &Arc<Shared>, message: ToRoom) -> bool {
             None => tracing::error!("home told its clock unasked"),
         },
         ToRoom::Open(_) => tracing::error!("home opened the room twice"),
+        ToRoom::Yield { inode } => held::give_up(room, inode),
+        ToRoom::Report => report::tell(room),
+        ToRoom::Close => return false,
+        message => match obey_about_bodies(room, message) {
+            Ok(()) => {}
+            Err(message) => obey_about_moves(room, *message),
+        },
+    }
+    true
+}
+
+/// Obeys a message about a body that begins, runs or ends; gives back one about another subject.
+fn obey_about_bodies(room: &Shared, message: ToRoom) -> Result<(), Box<ToRoom>> {
+    match message {
         ToRoom::Expect { pid } => {
             room.vigil.over_beginning();
             room.orders.give(Order::Expect { pid });
@@ -45,21 +59,8 @@ pub fn obey(room: &Arc<Shared>, message: ToRoom) -> bool {
             ready.into_iter().for_each(|(standin, events)| room.standins.returned(standin, events));
             returned(room, id, result, out);
         }
-        ToRoom::Rights { tid, credentials } => {
-            let mut guests = room.guests();
-            let Some(host) = guests.host(tid) else { return true };
-            let pid = guests.who(host).map(|who| who.pid);
-            pid.into_iter().for_each(on_account_of);
-            if let Some(pid) = pid {
-                let is_free = credentials.capabilities.effective & IPC_LOCK != 0;
-                guests.limit_locked(pid, |locked| locked.is_free = is_free);
-                if let Some(guest) = guests.get_mut(pid) {
-                    guest.gains_by_exec = gains_by_exec(&credentials);
-                    guest.is_first_of_all = credentials.capabilities.effective & SYS_NICE != 0;
-                }
-            }
-            room.owed.add(host, Due::Rights(credentials));
-        }
+        ToRoom::Readiness { standin, events } => room.standins.changed(standin, events),
+        ToRoom::Rights { tid, credentials } => take_rights(room, tid, credentials),
         ToRoom::Signal { pid, tid, info } => {
             os::fault::past("signal there");
             match info.try_into() {
@@ -67,23 +68,31 @@ pub fn obey(room: &Arc<Shared>, message: ToRoom) -> bool {
                 Err(_) => tracing::error!("home sent a signal without its 128 bytes"),
             }
         }
-        ToRoom::Kill { pid } => {
-            room.direct_links.end(pid);
-            room.homeward.forget(pid);
-            room.stocked.forget(pid);
-            room.incoming.give(IncomingItem::Forget { pid });
-            room.orders.give(Order::Kill { pid });
-        }
         ToRoom::Stop { pid } => room.orders.give(Order::Stop { pid }),
         ToRoom::GoOn { pid } => room.orders.give(Order::GoOn { pid }),
-        ToRoom::Readiness { standin, events } => room.standins.changed(standin, events),
+        ToRoom::Kill { pid } => {
+            forget_move(room, pid);
+            room.orders.give(Order::Kill { pid });
+        }
+        ToRoom::Release { pid } => {
+            forget_move(room, pid);
+            room.orders.give(Order::Release { pid });
+        }
+        other => return Err(Box::new(other)),
+    }
+    Ok(())
+}
+
+/// Obeys a message about a process that comes, leaves, or has pages that follow it.
+fn obey_about_moves(room: &Arc<Shared>, message: ToRoom) {
+    match message {
         ToRoom::Rebuild { pid, gone, image, loan } => {
             room.incoming.give(IncomingItem::Rebuild { pid, gone, image, loan, source: Source::Home });
         }
-        ToRoom::Taken { pid, bytes } => room.windows.taken(pid, bytes),
         ToRoom::LayOut { pid, stocked } => {
             room.incoming.give(IncomingItem::LayOut { pid, stocked: stocked.then_some(Source::Home) });
         }
+        ToRoom::Taken { pid, bytes } => room.windows.taken(pid, bytes),
         ToRoom::Flags { pid, flags } => set_flags(room, pid, &flags),
         ToRoom::PeerPages { pid, pages, first } => room.stocked.hear(pid, pages, first),
         ToRoom::Resume { pid } => {
@@ -99,22 +108,7 @@ pub fn obey(room: &Arc<Shared>, message: ToRoom) -> bool {
         ToRoom::Recall { pid, follow_bytes, pace, onward, ahead, family } => {
             room.orders.give(Order::Recall { pid, follow_bytes, pace, onward, ahead, family });
         }
-        ToRoom::Onward { pid, order } => match order {
-            onward::Order::Outline => room.orders.give(Order::Outline { pid }),
-            onward::Order::Ahead(wish) => room.orders.give(Order::Ahead { pid, wish }),
-            onward::Order::Homeward(wish) => {
-                room.homeward.begin(pid, wish.ahead.ticket);
-                room.orders.give(Order::Homeward { pid, wish });
-            }
-            onward::Order::Advance { number, pace } => advance::start(room, pid, number, pace),
-            onward::Order::Enough => {
-                room.homeward.forget(pid);
-                room.windows.close(pid);
-            }
-            onward::Order::Connect(lane) => direct_link::connect(room, pid, lane),
-            onward::Order::Admit { ticket, from } => room.direct_links.admit(pid, ticket, from),
-        },
-        ToRoom::Yield { inode } => held::give_up(room, inode),
+        ToRoom::Onward { pid, order } => obey_onward(room, pid, order),
         ToRoom::Shared { pid, result } => room.orders.give(Order::Shared { pid, result }),
         ToRoom::Fetch { pid, ranges } => room.lenders.with(pid, |lender| lender.ask(&ranges)),
         ToRoom::Push { pid } => room.lenders.with(pid, Lender::push),
@@ -122,17 +116,57 @@ pub fn obey(room: &Arc<Shared>, message: ToRoom) -> bool {
         ToRoom::Broken { pid, why } => {
             room.postcopy.give(PostcopyEvent::Broken { pid, source: Source::Home, why });
         }
-        ToRoom::Release { pid } => {
-            room.direct_links.end(pid);
-            room.stocked.forget(pid);
-            room.homeward.forget(pid);
-            room.incoming.give(IncomingItem::Forget { pid });
-            room.orders.give(Order::Release { pid });
-        }
-        ToRoom::Report => report::tell(room),
-        ToRoom::Close => return false,
+        // Obeyed before.
+        ToRoom::Clock { .. } | ToRoom::Open(_) | ToRoom::Yield { .. } | ToRoom::Report | ToRoom::Close => {}
+        ToRoom::Expect { .. } | ToRoom::Place(_) | ToRoom::Return { .. } | ToRoom::Readiness { .. } => {}
+        ToRoom::Rights { .. } | ToRoom::Signal { .. } | ToRoom::Stop { .. } | ToRoom::GoOn { .. } => {}
+        ToRoom::Kill { .. } | ToRoom::Release { .. } => {}
     }
-    true
+}
+
+/// Obeys an order about a process that goes on to another room, or whose memory goes home ahead.
+fn obey_onward(room: &Arc<Shared>, pid: i32, order: onward::Order) {
+    match order {
+        onward::Order::Outline => room.orders.give(Order::Outline { pid }),
+        onward::Order::Ahead(wish) => room.orders.give(Order::Ahead { pid, wish }),
+        onward::Order::Homeward(wish) => {
+            room.homeward.begin(pid, wish.ahead.ticket);
+            room.orders.give(Order::Homeward { pid, wish });
+        }
+        onward::Order::Advance { number, pace } => advance::start(room, pid, number, pace),
+        onward::Order::Enough => {
+            room.homeward.forget(pid);
+            room.windows.close(pid);
+        }
+        onward::Order::Connect(lane) => direct_link::connect(room, pid, lane),
+        onward::Order::Admit { ticket, from } => room.direct_links.admit(pid, ticket, from),
+    }
+}
+
+/// Forgets all that is known of a move of this process, whose body ends here.
+fn forget_move(room: &Shared, pid: i32) {
+    room.direct_links.end(pid);
+    room.homeward.forget(pid);
+    room.stocked.forget(pid);
+    room.incoming.give(IncomingItem::Forget { pid });
+}
+
+/// Notes the rights that a thread has at home now: its thread here takes them before its call
+/// returns.
+fn take_rights(room: &Shared, tid: i32, credentials: Box<Credentials>) {
+    let mut guests = room.guests();
+    let Some(host) = guests.host(tid) else { return };
+    let pid = guests.who(host).map(|who| who.pid);
+    pid.into_iter().for_each(on_account_of);
+    if let Some(pid) = pid {
+        let is_free = credentials.capabilities.effective & IPC_LOCK != 0;
+        guests.limit_locked(pid, |locked| locked.is_free = is_free);
+        if let Some(guest) = guests.get_mut(pid) {
+            guest.gains_by_exec = gains_by_exec(&credentials);
+            guest.is_first_of_all = credentials.capabilities.effective & SYS_NICE != 0;
+        }
+    }
+    room.owed.add(host, Due::Rights(credentials));
 }
 
 /// Sets flags of the stand-ins of a body that has come and does not run yet.

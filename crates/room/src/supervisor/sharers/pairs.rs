@@ -1,6 +1,6 @@
-//! Pairs of sockets (socketpair(2)) that were made in the room. Who is connected with whom the
-//! kernel tells by sock_diag(7) alone, and a socket that is connected cannot be made in an image:
-//! so both ends become home's, whoever has them.
+//! Pairs of sockets (socketpair(2)) that were made in the room. Only sock_diag(7) tells which
+//! sockets are connected, and an image cannot make a connected socket: so both ends become home's,
+//! whichever processes have them.
 
 use crate::state::shared::Shared;
 use crate::supervisor::sharers::common_files::{CommonFileKind, CommonOpenFile, Commons, Found, Key};
@@ -19,7 +19,7 @@ struct End {
     told: Told,
 }
 
-/// The pair of which this is an end.
+/// Adds the pair of which `key` is an end.
 pub fn add(room: &Shared, found: &mut Commons, key: &Key, holders: impl Fn(&Key) -> Found) -> Result<(), BodyError> {
     let places = holders(key);
     let Some((first, _)) = places.first().copied() else { return Ok(()) };
@@ -51,7 +51,7 @@ pub fn add(room: &Shared, found: &mut Commons, key: &Key, holders: impl Fn(&Key)
     for (n, end) in [Some(one), other].into_iter().enumerate() {
         let Some(end) = end else { continue };
         found.others.extend(end.places.iter().map(|(place, _)| place.pid));
-        let told = describe(room, &end, (kind, is_alone), found.bytes_left()).map_err(|e| match e {
+        let told = describe(room, &end, PairShape { kind, is_alone }, found.bytes_left()).map_err(|e| match e {
             BodyError::NotMigratable(why) => stays(&format!("and {why}")),
             e => e,
         })?;
@@ -64,7 +64,17 @@ pub fn add(room: &Shared, found: &mut Commons, key: &Key, holders: impl Fn(&Key)
     Ok(())
 }
 
-fn describe(room: &Shared, end: &End, (kind, is_alone): (i32, bool), bytes_max: usize) -> Result<PairEnd, BodyError> {
+/// What holds for both ends of a pair.
+#[derive(Clone, Copy)]
+struct PairShape {
+    /// Type of the sockets (`SOCK_`).
+    kind: i32,
+    /// The other end is closed.
+    is_alone: bool,
+}
+
+/// Describes an end of a pair, whose unread bytes may be so many.
+fn describe(room: &Shared, end: &End, pair: PairShape, bytes_max: usize) -> Result<PairEnd, BodyError> {
     let stays = |what: &str| Err(BodyError::NotMigratable(what.into()));
     let (socket, shut) = (end.file.as_fd(), end.told.shut);
     if end.places.iter().any(|(_, info)| info.flags & libc::O_ASYNC != 0) {
@@ -74,12 +84,12 @@ fn describe(room: &Shared, end: &End, (kind, is_alone): (i32, bool), bytes_max: 
         return stays("has a filter (SO_ATTACH_FILTER)");
     }
     let reset = os::fds::ready(socket) & libc::POLLERR as u16 != 0;
-    if reset && (!is_alone || kind != libc::SOCK_STREAM) {
+    if reset && (!pair.is_alone || pair.kind != libc::SOCK_STREAM) {
         return stays("has an error that it has not been told of");
     }
     let inode = end.places.first().map_or(0, |(_, info)| info.inode);
     let mut with_empty = room.pairs.with_empty.lock().unwrap_or_else(PoisonError::into_inner);
-    let content = match pairs::waiting(socket, kind, shut, bytes_max)? {
+    let content = match pairs::waiting(socket, pair.kind, shut, bytes_max)? {
         Waiting::Known(content) if content.is_empty() => {
             // What was seen there may have been received; or it is all there is.
             match with_empty.contains(&inode) && os::fds::ready(socket) & libc::POLLIN as u16 != 0 {

@@ -3,6 +3,7 @@
 use crate::state::files::devices::attributes;
 use crate::state::files::devices::paths::Paths;
 use crate::state::guests::Who;
+use os::areas::Area;
 use os::ptrace::HostTid;
 use room_protocol::message::{CallId, DeviceName, StandinId};
 use std::collections::HashMap;
@@ -50,8 +51,9 @@ impl Devices {
         self.lock().dev = dev;
     }
 
-    /// Files of this device are the room's stand-ins.
-    pub fn is_on(&self, (major, minor): (u32, u32)) -> bool {
+    /// Returns whether a memory area shows one of the room's stand-ins.
+    pub fn show_in(&self, area: &Area) -> bool {
+        let (major, minor) = area.device;
         self.lock().dev == rustix::fs::makedev(major, minor)
     }
 

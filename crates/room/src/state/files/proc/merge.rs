@@ -1,5 +1,7 @@
-//! What two kernels say of one process, put together: who it is, says the home; what it does and
-//! uses, the room.
+//! Puts together what two kernels say of one process: home's says who the process is, the room's
+//! what it does and uses.
+
+use crate::state::cpu_times::CpuTicks;
 
 /// Fields of /proc/PID/stat, from 1, as in `proc_pid_stat(5)`.
 mod field {
@@ -20,18 +22,18 @@ mod field {
 /// wchan, start_data to env_end.
 const SECRET: [std::ops::RangeInclusive<usize>; 3] = [26..=30, 35..=35, 45..=51];
 
-/// PID of the process that asks.
+/// What the process that asks may see, and whom it asks about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Asker {
-    /// It may see everything.
+    /// Root or the owner asks, who see addresses too.
     pub may_see_all: bool,
     /// It is the process' first thread, of which the state is told: it runs, and waits for nothing
     /// but the answer.
     pub is_itself: bool,
 }
 
-/// /proc/PID/stat. `away`: ticks of user and system time that neither of them counted.
-pub fn stat(home: &str, room: &str, asker: Asker, away: (u64, u64)) -> Option<String> {
+/// Puts /proc/PID/stat together. `away`: the processor time that neither kernel counted.
+pub fn stat(home: &str, room: &str, asker: Asker, away: CpuTicks) -> Option<String> {
     let (of_home, of_room) = (fields(home)?, fields(room)?);
     let mut merged = Vec::with_capacity(of_home.len());
     for at in 1..=of_home.len().min(of_room.len()) {
@@ -40,8 +42,8 @@ pub fn stat(home: &str, room: &str, asker: Asker, away: (u64, u64)) -> Option<St
             _ if !asker.may_see_all && SECRET.iter().any(|range| range.contains(&at)) => "0".to_owned(),
             field::COMM => room.to_owned(),
             field::STATE => state(home, room, asker).to_owned(),
-            field::UTIME => sum(&sum(home, room), &away.0.to_string()),
-            field::STIME => sum(&sum(home, room), &away.1.to_string()),
+            field::UTIME => sum(&sum(home, room), &away.user.to_string()),
+            field::STIME => sum(&sum(home, room), &away.system.to_string()),
             field::CUTIME..=field::CSTIME => sum(home, room),
             field::STARTTIME | field::EXIT_SIGNAL | field::EXIT_CODE => home.to_owned(),
             field::FLAGS.. => room.to_owned(),
@@ -51,7 +53,8 @@ pub fn stat(home: &str, room: &str, asker: Asker, away: (u64, u64)) -> Option<St
     Some(merged.join(" ") + "\n")
 }
 
-/// The second field is in parentheses, and may hold any character.
+/// Splits a line of /proc/PID/stat. The second field is in parentheses, and may hold any
+/// character.
 fn fields(line: &str) -> Option<Vec<&str>> {
     let (open, close) = (line.find('(')?, line.rfind(')')?);
     if open > close {
@@ -67,7 +70,8 @@ fn sum(a: &str, b: &str) -> String {
     number(a).saturating_add(number(b)).to_string()
 }
 
-/// Stops are the home's; that the room's tracer stops a process for a moment is nobody's business.
+/// Chooses the state that is shown. Home's stops count; the short stops of the room's tracer are
+/// hidden.
 fn state<'a>(home: &'a str, room: &'a str, asker: Asker) -> &'a str {
     match (home.chars().next(), room.chars().next()) {
         // Its first thread has ended; others run on, and may ask.
@@ -163,7 +167,7 @@ mod tests {
 
     #[test]
     fn who_is_homes_and_what_is_the_rooms() {
-        let merged = stat(HOME, ROOM, ALL, (1, 2)).unwrap();
+        let merged = stat(HOME, ROOM, ALL, CpuTicks { user: 1, system: 2 }).unwrap();
         let fields = fields(&merged).unwrap();
         assert_eq!(&fields[..8], ["50", "(a ) b)", "R", "7", "50", "6", "34816", "60"]);
         assert_eq!(&fields[13..22], ["106", "58", "7", "8", "25", "5", "3", "0", "1234"]);
@@ -188,7 +192,7 @@ mod tests {
 
     #[test]
     fn addresses_are_for_few() {
-        let closed = stat(HOME, ROOM, Asker::default(), (0, 0)).unwrap();
+        let closed = stat(HOME, ROOM, Asker::default(), CpuTicks::default()).unwrap();
         assert_eq!(&fields(&closed).unwrap()[24..31], ["18446744073709551615", "0", "0", "0", "0", "0", "0"]);
     }
 
@@ -214,8 +218,8 @@ mod tests {
 
     #[test]
     fn odd_lines_are_no_trouble() {
-        assert_eq!(stat("", ROOM, ALL, (0, 0)), None);
-        assert_eq!(stat("1 )(", ROOM, ALL, (0, 0)), None);
+        assert_eq!(stat("", ROOM, ALL, CpuTicks::default()), None);
+        assert_eq!(stat("1 )(", ROOM, ALL, CpuTicks::default()), None);
         assert_eq!(status("", "", ALL), "");
     }
 }

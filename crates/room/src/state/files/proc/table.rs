@@ -10,6 +10,7 @@ use room_protocol::message::DeviceName;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// What is known of it.
 pub struct Proc {
@@ -77,15 +78,16 @@ impl Proc {
         self.open(unique, |state, fh| drop(state.listings.insert(fh, Arc::new(names))));
     }
 
-    pub fn found(&self, unique: u64, path: &[u8], attr: Attr, valid: (u64, u32)) {
+    /// Answers a LOOKUP of this path; the kernel may believe the answer for as long as `valid`.
+    pub fn found(&self, unique: u64, path: &[u8], attr: Attr, valid: Duration) {
         let nodeid = self.lock().nodes.found(path);
         let attr = Attr { ino: nodeid, ..attr };
         let entry = EntryOut {
             nodeid,
-            entry_valid: valid.0,
-            attr_valid: valid.0,
-            entry_valid_nsec: valid.1,
-            attr_valid_nsec: valid.1,
+            entry_valid: valid.as_secs(),
+            attr_valid: valid.as_secs(),
+            entry_valid_nsec: valid.subsec_nanos(),
+            attr_valid_nsec: valid.subsec_nanos(),
             attr,
             ..EntryOut::default()
         };

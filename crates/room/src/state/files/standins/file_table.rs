@@ -73,6 +73,15 @@ pub enum Step {
     Done,
 }
 
+/// One of home's answers to a request: the stand-in that it is about, and what it is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExpectedAnswer {
+    /// The stand-in of the request.
+    pub standin: StandinId,
+    /// The use of the answer.
+    pub step: Step,
+}
+
 /// `struct stat` and `struct statfs` (stat(2), statfs(2)).
 pub const STAT_BYTES: usize = 144;
 
@@ -84,14 +93,14 @@ impl FileTable {
         self.offsets.insert(standin, Offset { here, before, times_set });
     }
 
-    /// What this answer of home's is for.
-    pub fn next_step(&mut self, unique: u64, result: i64) -> Option<(StandinId, Step)> {
+    /// Takes what this answer of home's is for.
+    pub fn next_step(&mut self, unique: u64, result: i64) -> Option<ExpectedAnswer> {
         let (standin, steps) = self.asked.get_mut(&unique)?;
         let (standin, step) = (*standin, steps.pop_front()?);
         if result < 0 || steps.is_empty() {
             self.asked.remove(&unique);
         }
-        Some((standin, step))
+        Some(ExpectedAnswer { standin, step })
     }
 
     /// The kernel's offset will be where this takes it.
@@ -212,23 +221,24 @@ impl Files {
     }
 }
 
-/// Home has made a call. That the kernel's offset will move is noted before anybody can see it
-/// move, and nobody looks before it may.
+/// Answers a request when home has made a call for it. That the kernel's offset will move is noted
+/// before anybody can see it move, and nobody looks before it may.
 pub fn answered(files: &Files, device: &Answers, unique: u64, result: i64, out: &[u8]) {
     files.with(|state| {
-        let Some((standin, step)) = state.next_step(unique, result) else { return };
+        let Some(expected) = state.next_step(unique, result) else { return };
         match usize::try_from(result) {
             Ok(n) => {
-                state.moved(standin, step, n as u64);
-                reply(device, unique, (standin, step), n, out);
+                state.moved(expected.standin, expected.step, n as u64);
+                reply(device, unique, expected, n, out);
             }
             Err(_) => device.error(unique, -result as i32),
         }
     });
 }
 
-pub fn reply(device: &Answers, unique: u64, (standin, step): (StandinId, Step), n: usize, out: &[u8]) {
-    match step {
+/// Answers a request with home's result `n`, or not yet if home has more to do for it.
+fn reply(device: &Answers, unique: u64, expected: ExpectedAnswer, n: usize, out: &[u8]) {
+    match expected.step {
         Step::First => {}
         Step::Done => device.error(unique, 0),
         Step::Read(_) => device.bytes(unique, &out[..out.len().min(n)]),
@@ -238,7 +248,7 @@ pub fn reply(device: &Answers, unique: u64, (standin, step): (StandinId, Step), 
             device.value(unique, &GetxattrOut { size: n as u32, padding: 0 });
         }
         Step::Extended { counts: false } => device.bytes(unique, &out[..out.len().min(n)]),
-        Step::Attributes => match attributes_at_home(node(standin), out) {
+        Step::Attributes => match attributes_at_home(node(expected.standin), out) {
             Some(attr) => device.value(unique, &AttrOut { attr, ..AttrOut::default() }),
             None => device.error(unique, libc::EIO),
         },
