@@ -194,16 +194,8 @@ pub enum Order {
     Recall {
         /// PID of the process that this is about.
         pid: i32,
-        /// If it has so many bytes of its own, pages may follow when it goes on at home.
-        follow_bytes: u64,
-        /// How its pages go.
-        pace: migration_plan::Pace,
-        /// To another room, by the way that was made.
-        onward: bool,
-        /// Home, where what was sent ahead in this try is in place.
-        ahead: Option<room_protocol::message::onward::Ticket>,
-        /// What becomes of those with which it shares memory.
-        family: room_protocol::message::Family,
+        /// What home asks for.
+        recall: Recall,
     },
     /// The memory of a body is to go home while it runs.
     Homeward {
@@ -273,6 +265,21 @@ impl Order {
             _ => None,
         }
     }
+}
+
+/// How home wants a body to leave.
+#[derive(Debug)]
+pub struct Recall {
+    /// If the body has at least so many bytes of its own, pages may follow when it runs elsewhere.
+    pub follow_bytes: u64,
+    /// The pace of its pages.
+    pub pace: migration_plan::Pace,
+    /// The body goes to another room, by the way that was made, and not home.
+    pub onward: bool,
+    /// The try in which its memory was sent home while it ran.
+    pub ahead: Option<room_protocol::message::onward::Ticket>,
+    /// What becomes of those with which it shares memory.
+    pub family: room_protocol::message::Family,
 }
 
 /// What follows when a thread is certain to stop.

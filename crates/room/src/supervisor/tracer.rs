@@ -219,9 +219,7 @@ impl Tracer {
                     self.stay(pid);
                 }
             }
-            Order::Recall { pid, follow_bytes, pace, onward, ahead, family } => {
-                self.recall(pid, (follow_bytes, pace), (onward, family), ahead);
-            }
+            Order::Recall { pid, recall } => self.recall(pid, recall),
             Order::Homeward { pid, wish } => self.send_homeward(pid, wish),
             Order::Outline { pid } => self.outline(pid),
             Order::Ahead { pid, wish } => self.send_ahead(pid, wish),

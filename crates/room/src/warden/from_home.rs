@@ -6,7 +6,7 @@ use crate::state::calls::after::After;
 use crate::state::due_before_return::Due;
 use crate::state::exec_rights::gains_by_exec;
 use crate::state::files::standins::requests::StandinRequestKind;
-use crate::state::orders::{News, Order};
+use crate::state::orders::{News, Order, Recall};
 use crate::state::pending::{ERESTARTNOINTR, Pending, Written};
 use crate::state::shared::Shared;
 use crate::state::transfer::incoming_queue::IncomingItem;
@@ -106,7 +106,8 @@ fn obey_about_moves(room: &Arc<Shared>, message: ToRoom) {
             room.orders.give(Order::StayHere { pid });
         }
         ToRoom::Recall { pid, follow_bytes, pace, onward, ahead, family } => {
-            room.orders.give(Order::Recall { pid, follow_bytes, pace, onward, ahead, family });
+            let recall = Recall { follow_bytes, pace, onward, ahead, family };
+            room.orders.give(Order::Recall { pid, recall });
         }
         ToRoom::Onward { pid, order } => obey_onward(room, pid, order),
         ToRoom::Shared { pid, result } => room.orders.give(Order::Shared { pid, result }),

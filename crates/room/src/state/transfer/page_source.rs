@@ -15,6 +15,15 @@ pub enum Source {
     Room(Arc<Link>),
 }
 
+/// Pages that a source sends when the process runs.
+#[derive(Clone, Debug)]
+pub struct Loan {
+    /// The number that the source gave to it.
+    pub number: u32,
+    /// The source of the pages.
+    pub source: Source,
+}
+
 impl PartialEq for Source {
     fn eq(&self, other: &Source) -> bool {
         match (self, other) {

@@ -9,10 +9,10 @@ use crate::state::foreign_vdso;
 use crate::state::guests::Who;
 use crate::state::oom_score::endanger;
 use crate::state::shared::Shared;
-use crate::supervisor::tracer::state::arriving::{ArrivalState, Shell};
+use crate::supervisor::tracer::state::arriving::{ArrivalState, MappedBody, Shell};
 use crate::supervisor::tracer::{Tracer, rights};
 use checkpoint::{Batch, BodyError, Given, Inside, Window};
-use image::{Area, Image, Object, Opened, Thread};
+use image::{Area, Image, Object, Opened};
 use os::awake::Awake;
 use os::inject::{Memory, REGION_BYTES};
 use os::processor::Together;
@@ -56,30 +56,23 @@ impl Tracer {
         let _ = answer.send(self.fit(pid, image));
     }
 
-    /// The same, or makes what is laid out fit a later image.
+    /// Lays out the memory of an empty process, or makes what is laid out fit a later image.
     fn fit(&mut self, pid: i32, image: Arc<Image>) -> Result<(Memory, Vec<Window>), String> {
         let mapped = match self.arriving.states.remove(&pid) {
-            Some(ArrivalState::Empty(arrival, stopped)) => self
-                .map(stopped, &image, &arrival)
-                .map(|(shell, given)| (arrival, given, Box::new(shell)))
-                .map_err(|e| e.to_string()),
-            Some(ArrivalState::Mapped(arrival, given, mut shell, old)) => {
-                let fitted = relayout(&self.room, &mut shell, &old, &image, &arrival, given);
-                fitted.map(|given| (arrival, given, shell)).map_err(|e| e.to_string())
-            }
-            _ => Err("no empty process waits for this image".into()),
+            Some(ArrivalState::Empty(arrival, stopped)) => self.map(stopped, image, arrival),
+            Some(ArrivalState::Mapped(mapped)) => relayout(&self.room, mapped, image),
+            _ => return Err("no empty process waits for this image".into()),
         };
-        mapped.map(|(arrival, given, shell)| {
-            let memory = (shell.inside.memory().clone(), given.windows.clone());
-            self.arriving.states.insert(pid, ArrivalState::Mapped(arrival, given, shell, image));
-            memory
-        })
+        let mapped = mapped.map_err(|e| e.to_string())?;
+        let memory = (mapped.shell.inside.memory().clone(), mapped.given.windows.clone());
+        self.arriving.states.insert(pid, ArrivalState::Mapped(mapped));
+        Ok(memory)
     }
 
-    /// Pages of it follow when it runs.
+    /// Watches the missing pages of a body, which follow when it runs.
     pub fn watch_arriving(&mut self, pid: i32, stale: &[checkpoint::Run], answer: &Sender<Result<Userfault, String>>) {
         let watched = match self.arriving.states.get_mut(&pid) {
-            Some(ArrivalState::Mapped(_, _, shell, _)) => {
+            Some(ArrivalState::Mapped(MappedBody { shell, .. })) => {
                 let host = shell.inside.tid();
                 let discarded = checkpoint::discard(&mut shell.inside, stale);
                 discarded.and_then(|()| checkpoint::watch_missing(&mut shell.inside, host.0)).map_err(|e| e.to_string())
@@ -104,10 +97,9 @@ impl Tracer {
             return self.room.tell(&ToHome::Rebuilt { pid, result: Err(ABSENT.into()) });
         };
         let rebuilt = match state {
-            ArrivalState::Mapped(arrival, given, mut shell, image) => {
-                let discarded = checkpoint::discard(&mut shell.inside, gone);
-                let rebuilt = discarded.and_then(|()| self.rebuild(*shell, &image, &arrival, &given));
-                rebuilt.map_err(|e| e.to_string())
+            ArrivalState::Mapped(mut mapped) => {
+                let discarded = checkpoint::discard(&mut mapped.shell.inside, gone);
+                discarded.and_then(|()| self.rebuild(mapped)).map_err(|e| e.to_string())
             }
             _ => Err(ABSENT.to_owned()),
         };
@@ -125,16 +117,13 @@ impl Tracer {
         self.room.guests().remove(pid);
     }
 
-    fn rebuild(
-        &mut self,
-        shell: Shell,
-        image: &Image,
-        arrival: &Arrival,
-        given: &Given,
-    ) -> Result<Vec<Stopped>, BodyError> {
+    /// Makes a process of a body whose pages are in place; gives its threads, which stand still.
+    fn rebuild(&mut self, mapped: MappedBody) -> Result<Vec<Stopped>, BodyError> {
         os::fault::at("rebuild there")?;
+        let MappedBody { arrival, given, shell, image } = mapped;
+        let image = &*image;
         checkpoint::check_guards(image)?;
-        let Shell { mut inside, descriptors, kept, confined } = shell;
+        let Shell { mut inside, descriptors, kept, confined } = *shell;
         let host = inside.tid();
         checkpoint::settle_memories(&mut inside, image, &given.windows)?;
         // Those of memories are closed by now.
@@ -143,8 +132,8 @@ impl Tracer {
             checkpoint::set_keys(&mut inside, image)?;
         }
         let mut batch = inside.batch();
-        checkpoint::set_process(&mut batch, image, given, false);
-        set_descriptors(&descriptors, &mut batch, image, arrival, given);
+        checkpoint::set_process(&mut batch, image, &given, false);
+        set_descriptors(&descriptors, &mut batch, image, &arrival, &given);
         let Some((first, others)) = image.threads.split_first() else {
             return Err(BodyError::NotMigratable("it has no thread".into()));
         };
@@ -154,7 +143,7 @@ impl Tracer {
         let waits = !image.process.pending.is_empty() || image.threads.iter().any(|t| !t.pending.is_empty());
         if waits || !others.is_empty() || !image.process.timers.is_empty() || !image.objects.made.is_empty() {
             inside.run(&batch)?;
-            done = self.rebuild_more(&mut inside, (image, others), kept)?;
+            done = self.rebuild_more(&mut inside, image, kept)?;
             batch = inside.batch();
         }
         checkpoint::arm_timers(&mut batch, &image.process.timers);
@@ -176,12 +165,12 @@ impl Tracer {
         Ok(done)
     }
 
-    /// What not every process has: epoll instances, other threads (they are given), timers, signals
-    /// that wait.
+    /// Makes what not every process has: epoll instances, threads but the first, timers, signals
+    /// that wait. Gives the threads, which stand still.
     fn rebuild_more(
         &mut self,
         inside: &mut Inside,
-        (image, others): (&Image, &[Thread]),
+        image: &Image,
         kept: Capabilities,
     ) -> Result<Vec<Stopped>, BodyError> {
         // What has happened meanwhile to what stays at home, home says once more before it runs.
@@ -192,7 +181,7 @@ impl Tracer {
             guest.reads_signals = true;
         }
         let mut done = Vec::new();
-        for thread in others {
+        for thread in image.threads.iter().skip(1) {
             let beside = inside.make_thread(thread.tid)?;
             self.room.guests().add_thread(beside.tid(), Who { pid: image.process.pid, tid: thread.tid });
             let mut batch = beside.batch();
@@ -237,7 +226,7 @@ impl Tracer {
 
     /// Lays out the memory of an empty process, and makes all of it that is known before the image
     /// is.
-    fn map(&self, mut stopped: Stopped, image: &Image, arrival: &Arrival) -> Result<(Shell, Given), BodyError> {
+    fn map(&self, mut stopped: Stopped, image: Arc<Image>, arrival: Arrival) -> Result<MappedBody, BodyError> {
         os::fault::at("map there")?;
         let host = stopped.tid();
         let areas = os::areas::read(host.0)?;
@@ -251,16 +240,17 @@ impl Tracer {
         let _together = Together::with(host.0);
         inside.map_region(region)?;
         checkpoint::forget(&mut inside, image::Rseq { area: rseq.area, bytes: rseq.bytes, signature: rseq.signature })?;
-        let mut given = given(arrival);
+        let mut given = given(&arrival);
         let above = arrival.files_at + arrival.files.len() as i32;
-        given.objects = make_objects(&mut inside, image, above)?;
-        lay_out(&self.room, &mut inside, image, &given, region, &[])?;
-        given.windows = memories(&mut inside, image, &given, above)?;
+        given.objects = make_objects(&mut inside, &image, above)?;
+        lay_out(&self.room, &mut inside, &image, &given, PrelaidMemory { region, areas: &[] })?;
+        given.windows = memories(&mut inside, &image, &given, above)?;
         checkpoint::reset_actions(&mut inside)?;
-        open_written(&mut inside, &Image::default(), image, &given)?;
+        open_written(&mut inside, &Image::default(), &image, &given)?;
         let confined = self.confine_early(&mut inside, image.process.pid)?;
         let descriptors = os::process::descriptors(host.0)?;
-        Ok((Shell { inside, descriptors, kept: rights::kept(arrival.capabilities), confined }, given))
+        let shell = Shell { inside, descriptors, kept: rights::kept(arrival.capabilities), confined };
+        Ok(MappedBody { arrival, given, shell: Box::new(shell), image })
     }
 
     /// Home has decided: the body runs.
@@ -297,25 +287,32 @@ fn make_objects(inside: &mut Inside, image: &Image, above: i32) -> Result<Vec<i3
     checkpoint::make_objects(inside, image, Some(above), &[])
 }
 
-/// Maps its memory. Where guests may not use this kernel's code, a copy of home's takes its place.
-/// What of `ahead`, which lies there, is the same in the image stays with its pages: who sends
-/// reckons with that ([`checkpoint::changes`]).
+/// What lies in the memory of an empty process before it is laid out.
+struct PrelaidMemory<'a> {
+    /// The address of the region through which the tracer makes calls inside.
+    region: u64,
+    /// Areas that were laid out for an earlier image.
+    areas: &'a [Area],
+}
+
+/// Maps the memory of a process. Where guests may not use this kernel's code, a copy of home's
+/// takes its place. Areas that lie there and are the same in the image stay, with their pages: the
+/// sender reckons with that ([`checkpoint::changes`]).
 fn lay_out(
     room: &Shared,
     inside: &mut Inside,
     image: &Image,
     given: &Given,
-    region: u64,
-    ahead: &[Area],
+    there: PrelaidMemory<'_>,
 ) -> Result<(), BodyError> {
     let (host, home, strange) = (inside.tid(), image.process.vdso, room.strange.get());
     room.guests().get_mut(image.process.pid).into_iter().for_each(|guest| guest.without_vdso = home.is_none());
-    let existing = checkpoint::Existing { kept: &[], prelaid: ahead };
+    let existing = checkpoint::Existing { kept: &[], prelaid: there.areas };
     if strange.is_none() && home.is_some() {
         return checkpoint::map_memory(host.0, inside, image, given, existing);
     }
     let taken = image.areas.iter().map(|a| (a.start, a.end)).chain(home.map(|v| (v.start, v.end)));
-    let free = checkpoint::free_place(taken.chain([(region, region + REGION_BYTES)]))?;
+    let free = checkpoint::free_place(taken.chain([(there.region, there.region + REGION_BYTES)]))?;
     checkpoint::map_memory(host.0, inside, &foreign_vdso::laid_out(image, free), given, existing)?;
     if let (Some(strange), Some(home)) = (strange, home) {
         strange.write(inside.memory(), home)?;
@@ -325,31 +322,25 @@ fn lay_out(
 }
 
 /// Makes what was laid out for an earlier image fit a later one of the same process. The earlier
-/// one, of a process that ran, had no objects.
-fn relayout(
-    room: &Shared,
-    shell: &mut Shell,
-    old: &Image,
-    image: &Image,
-    arrival: &Arrival,
-    mut given: Given,
-) -> Result<Given, BodyError> {
+/// image, of a process that ran, had no objects.
+fn relayout(room: &Shared, mapped: MappedBody, image: Arc<Image>) -> Result<MappedBody, BodyError> {
+    let MappedBody { arrival, mut given, mut shell, image: old } = mapped;
     let inside = &mut shell.inside;
+    let above = arrival.files_at + arrival.files.len() as i32;
     if given.objects.is_empty() {
-        let above = arrival.files_at + arrival.files.len() as i32;
-        given.objects = make_objects(inside, image, above)?;
+        given.objects = make_objects(inside, &image, above)?;
     }
     match inside.region().filter(|_| old.process.vdso != image.process.vdso) {
         // It runs another program: the kernel's pages lie elsewhere, too.
-        Some(region) => lay_out(room, inside, image, &given, region, &old.areas)?,
-        None => checkpoint::relayout_memory(inside, &old.areas, image, &given)?,
+        Some(region) => lay_out(room, inside, &image, &given, PrelaidMemory { region, areas: &old.areas })?,
+        None => checkpoint::relayout_memory(inside, &old.areas, &image, &given)?,
     }
-    given.windows = memories(inside, image, &given, arrival.files_at + arrival.files.len() as i32)?;
-    open_written(inside, old, image, &given)?;
+    given.windows = memories(inside, &image, &given, above)?;
+    open_written(inside, &old, &image, &given)?;
     if !given.objects.is_empty() {
         shell.descriptors = os::process::descriptors(inside.tid().0)?;
     }
-    Ok(given)
+    Ok(MappedBody { arrival, given, shell, image })
 }
 
 /// Opens what the image's descriptors write to, which it has only by name, if an `old` image had no

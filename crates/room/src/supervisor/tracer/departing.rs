@@ -2,35 +2,30 @@
 //! what the process is goes home. It stays stopped until home says whether it goes on here or
 //! elsewhere.
 
+use crate::state::orders::Recall;
 use crate::state::pending::Interrupted;
 use crate::supervisor::sharers::common_files::refusal;
 use crate::supervisor::tracer::Tracer;
 use crate::supervisor::tracer::capture::take_apart;
+use crate::supervisor::tracer::onward::CollectedBody;
 use crate::supervisor::tracer::state::bodies::Phase;
 use crate::supervisor::tracer::state::departing::{Departure, DepartureState, LEAVING, NO_THREAD, Onward, STOPPED};
-use crate::supervisor::transfer::sending::{lend, send};
+use crate::supervisor::transfer::sending::HomewardBody;
 use crate::supervisor::{describe_guest, memory_group as relatives};
 use checkpoint::{BodyError, Headstart, Lender, Slept};
 use link::Bulk;
-use migration_plan::Pace;
 use os::awake::Awake;
 use os::inject::Memory;
 use os::ptrace::{self, HostTid, Stopped, TraceError};
 use os::warm::Standby;
 use room_protocol::message::Family;
-use room_protocol::message::onward::Ticket;
 use room_protocol::{Refusal, ToHome};
 use std::cell::RefCell;
 
 impl Tracer {
-    /// A body is to leave.
-    pub fn recall(
-        &mut self,
-        pid: i32,
-        (follow_bytes, pace): (u64, Pace),
-        (onward, family): (bool, Family),
-        ahead: Option<Ticket>,
-    ) {
+    /// Begins to stop a body that is to leave, or tells home why it cannot leave.
+    pub fn recall(&mut self, pid: i32, recall: Recall) {
+        let Recall { follow_bytes, pace, onward, ahead, family } = recall;
         let host = self.room.guests().host(pid);
         let headstart = |ahead| host.map_or_else(Headstart::default, |host| Headstart::of(host.0, ahead));
         let sender = Standby::start().ok();
@@ -222,29 +217,31 @@ impl Tracer {
                 let state =
                     DepartureState::Collected { collected, was_stopped: going.stopped, _awake: going.awake.take() };
                 self.departing.states.insert(pid, state);
-                let elsewhere = self.tell_shared(pid, (going.family, &going.relatives), memories);
+                let elsewhere = self.tell_shared(pid, going.family, &going.relatives, memories);
                 // Home lets them all run at once.
                 let follow_bytes = if going.relatives.is_empty() { going.follow_bytes } else { u64::MAX };
                 let (room, pace) = (self.room.clone(), going.pace);
                 // Who stands still for another had none made ready.
                 let sender = going.sender.take().or_else(|| Standby::start().ok());
                 let mut ahead = std::mem::take(&mut going.ahead);
-                let bulk = RefCell::new(Bulk::new(pace));
+                let bulk = Bulk::new(pace);
                 if let Some(onward) = going.onward.take() {
-                    return self.send_onward((pid, host), image, (onward, follow_bytes, bulk.into_inner()), sender);
+                    let body = CollectedBody { pid, host, image, follow_bytes };
+                    return self.send_onward(body, onward, bulk, sender);
                 }
                 if let Some(files) = going.locked.take().filter(|files| !files.is_empty()) {
                     self.room.tell(&ToHome::Locked { pid, files });
                 }
                 let send = move || {
                     room.windows.open(pid);
-                    let later = send(&room, (pid, host), (&image, &elsewhere), (&mut ahead, follow_bytes), &bulk);
+                    let body = HomewardBody { room: &room, pid, host, bulk: RefCell::new(bulk) };
+                    let later = body.send(&image, &elsewhere, &mut ahead, follow_bytes);
                     let result = later.as_ref().map(drop).map_err(refusal);
                     room.tell(&ToHome::Whole { pid, result });
                     // To watch no longer takes the kernel a walk over all of its pages.
                     drop(ahead);
                     if let Ok(Some(lender)) = later {
-                        lend(&room, pid, host, &image, &lender, &bulk);
+                        body.lend(&image, &lender);
                     }
                 };
                 match sender {

@@ -2,7 +2,7 @@
 
 use crate::state::due_before_return::Descriptor;
 use crate::supervisor::tracer::Tracer;
-use crate::supervisor::tracer::fstat_filters::show;
+use crate::supervisor::tracer::fstat_filters::{ToShow, show};
 use os::inject::Inside;
 use os::ptrace::TraceError;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ impl Tracer {
         let number = taken?;
         inside.memory().write(due.number_at, &(number.max(-1) as i32).to_le_bytes())?;
         if let (true, Some(pid), Ok(fd)) = (due.has_offset, self.room.process(host), u32::try_from(number)) {
-            show(&self.room, inside, at, (pid, Some(fd as i32), true))?;
+            show(&self.room, inside, at, ToShow { pid, fd: Some(fd as i32), has_offset: true })?;
         }
         keep_at_exec(inside, number, due.close_on_exec)
     }

@@ -82,14 +82,28 @@ fn install(inside: &mut Inside, at: u64, program: &[u8]) -> Result<i64, TraceErr
     inside.call(nr, args)
 }
 
-/// Has a descriptor look as at home from now on, if it does not; what the kernel said. The thread
-/// may install filters.
-pub fn show(
-    room: &Shared,
-    inside: &mut Inside,
-    at: u64,
-    (pid, fd, has_offset): (i32, Option<i32>, bool),
-) -> Result<i64, TraceError> {
+/// Descriptors of a process that are to look as at home.
+#[derive(Clone, Copy, Debug)]
+pub struct ToShow {
+    /// PID of the process, at home.
+    pub pid: i32,
+    /// The number of the descriptor; `None` means all descriptors.
+    pub fd: Option<i32>,
+    /// The descriptor has an offset.
+    pub has_offset: bool,
+}
+
+impl ToShow {
+    /// All descriptors of a process.
+    pub fn all(pid: i32) -> ToShow {
+        ToShow { pid, fd: None, has_offset: false }
+    }
+}
+
+/// Has descriptors look as at home from now on, if they do not yet; gives what the kernel said. The
+/// thread may install filters.
+pub fn show(room: &Shared, inside: &mut Inside, at: u64, descriptor: ToShow) -> Result<i64, TraceError> {
+    let ToShow { pid, fd, has_offset } = descriptor;
     let filter = room.guests().filter_for(pid, fd, has_offset);
     filter.map_or(Ok(0), |program| install(inside, at, &program))
 }

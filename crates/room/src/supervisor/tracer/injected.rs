@@ -9,7 +9,7 @@
 use crate::state::orders::Which;
 use crate::state::shared::Shared;
 use crate::supervisor::tracer::Tracer;
-use crate::supervisor::tracer::fstat_filters::show;
+use crate::supervisor::tracer::fstat_filters::{ToShow, show};
 use crate::supervisor::tracer::state::injected::{Task, add_signal};
 use checkpoint::rewind;
 use os::inject::{Inside, Memory, gate};
@@ -109,11 +109,13 @@ fn perform(room: &Shared, stopped: Stopped, pid: i32, slept: Duration, tasks: &[
         for task in tasks {
             let done = match task {
                 Task::Signal(tid, info) => send(inside, at, pid, *tid, info)?,
-                Task::Show(Which::One(fd)) => show(room, inside, at, (pid, Some(*fd), false))?,
-                Task::Show(Which::Returned { has_offset }) => show(room, inside, at, (pid, returned, *has_offset))?,
+                Task::Show(Which::One(fd)) => show(room, inside, at, ToShow { pid, fd: Some(*fd), has_offset: false })?,
+                Task::Show(Which::Returned { has_offset }) => {
+                    show(room, inside, at, ToShow { pid, fd: returned, has_offset: *has_offset })?
+                }
                 // When the thread has left, its call is marked.
                 Task::Show(Which::Devices) => 0,
-                Task::Show(Which::All) => show(room, inside, at, (pid, None, false))?,
+                Task::Show(Which::All) => show(room, inside, at, ToShow::all(pid))?,
                 Task::Track(answer) => {
                     // Who has given up does not wait for it.
                     let _ = answer.send(watched(inside).map_err(|e| e.to_string()));

@@ -57,9 +57,9 @@ impl Tracer {
         }
     }
 
-    /// A body was collected, which has these memories: home is told whom it shares them with. Which
-    /// of them it need not send.
-    pub fn tell_shared(&mut self, pid: i32, (family, relatives): (Family, &[i32]), memories: Vec<Shown>) -> Vec<bool> {
+    /// Tells home with whom a collected body shares these memories. Gives for each of them whether
+    /// another body brings it.
+    pub fn tell_shared(&mut self, pid: i32, family: Family, relatives: &[i32], memories: Vec<Shown>) -> Vec<bool> {
         if relatives.is_empty() {
             return Vec::new();
         }

@@ -21,6 +21,18 @@ use room_protocol::{Kind, ToHome, ToRoom, page_frames};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
+/// A body that stands still and was collected.
+pub struct CollectedBody {
+    /// PID of the process, at home.
+    pub pid: i32,
+    /// The process as this node numbers it.
+    pub host: HostTid,
+    /// What was collected.
+    pub image: Image,
+    /// If it has at least so many bytes of its own, pages may follow when it runs there.
+    pub follow_bytes: u64,
+}
+
 impl Tracer {
     /// Tells home what a body holds.
     pub fn outline(&mut self, pid: i32) {
@@ -79,15 +91,10 @@ impl Tracer {
         Watch::Kernel(uffd)
     }
 
-    /// Sends a body that stands still and was collected; or lets it go on, if the one that was made
-    /// for it will not do. With `follow_bytes` of its own pages may follow when it runs there.
-    pub fn send_onward(
-        &mut self,
-        (pid, host): (i32, HostTid),
-        image: Image,
-        (onward, follow_bytes, bulk): (Onward, u64, Bulk),
-        sender: Option<Standby>,
-    ) {
+    /// Sends a collected body to another room in the thread `sender`; or lets it run here, if the
+    /// empty body that was made for it there does not fit.
+    pub fn send_onward(&mut self, body: CollectedBody, onward: Onward, bulk: Bulk, sender: Option<Standby>) {
+        let CollectedBody { pid, host, image, follow_bytes } = body;
         if !describe_guest::is_served(&image, &onward.outline) {
             self.room.tell(&ToHome::Onward { pid, said: Said::Changed });
             self.cannot_leave(pid, "it holds something else now");
@@ -97,7 +104,7 @@ impl Tracer {
         let send = move || {
             let mut pages = Pages::new(&room, pid, &onward.way, bulk);
             let (mut image, mut ahead) = (image, onward.ahead);
-            let sent = send(host, &mut image, (&mut ahead, follow_bytes), &mut pages);
+            let sent = send(host, &mut image, &mut ahead, follow_bytes, &mut pages);
             room.tell(&ToHome::Whole { pid, result: sent.as_ref().map(drop).map_err(refusal) });
             // To watch no longer takes the kernel a walk over all of its pages.
             drop(ahead);
@@ -115,12 +122,13 @@ impl Tracer {
     }
 }
 
-/// Image, what of its pages has not gone ahead, and that this is all. Who sends what follows, if
-/// anything does.
+/// Sends the image, those pages that were not sent ahead, and the message that this is all. If at
+/// least `follow_bytes` are left, pages follow by post-copy: gives their lender.
 fn send(
     host: HostTid,
     image: &mut Image,
-    (ahead, follow_bytes): (&mut Headstart, u64),
+    ahead: &mut Headstart,
+    follow_bytes: u64,
     pages: &mut Pages<'_>,
 ) -> Result<Option<Arc<Lender>>, BodyError> {
     os::fault::at("send there")?;
@@ -174,7 +182,7 @@ fn send(
     Ok(lender)
 }
 
-/// Sends what follows.
+/// Sends the pages that follow, until the other room has all of them, and tells home.
 fn lend(host: HostTid, image: &Image, lender: &Lender, pages: &mut Pages<'_>) {
     let (room, pid, way) = (pages.room, pages.pid, pages.way);
     let lent = Memory::of(host.0).map_err(BodyError::from).and_then(|memory| {

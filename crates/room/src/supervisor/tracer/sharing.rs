@@ -6,7 +6,7 @@ use crate::sandbox::spares::Spare;
 use crate::supervisor::sharers::common_files::{CommonFileKind, CommonOpenFile, Commons, refusal};
 use crate::supervisor::sharers::watched::Watch;
 use crate::supervisor::tracer::Tracer;
-use crate::supervisor::tracer::fstat_filters::show;
+use crate::supervisor::tracer::fstat_filters::{ToShow, show};
 use crate::supervisor::tracer::injected::with_inside;
 use crate::supervisor::tracer::state::departing::{Departure, DepartureState, STOPPED, Takeover};
 use crate::supervisor::{memory_group as relatives, sharers};
@@ -252,7 +252,7 @@ impl Tracer {
                 room.filtering.begin(host);
                 let fds = held.places.iter().filter(|p| p.pid == pid).map(|p| p.fd);
                 let shown = fds
-                    .map(|fd| show(&room, inside, at, (pid, Some(fd), has_offset(held))))
+                    .map(|fd| show(&room, inside, at, ToShow { pid, fd: Some(fd), has_offset: has_offset(held) }))
                     .collect::<Result<Vec<_>, _>>();
                 room.filtering.end(host);
                 shown?;

@@ -176,9 +176,9 @@ fn take_in(room: &Shared, socket: TcpStream) -> Result<(), DirectLinkError> {
     let (link, mut from, certificates) = link::accept(socket, room.direct_links.identity()?.server_config())?;
     let peer = identity::peer_node(Some(&certificates))?;
     kept.set_read_timeout(Some(HELLO_WITHIN))?;
-    let mut body = Vec::new();
-    let head = from.receive(&mut body)?;
-    let hello = postcard::from_bytes::<Hello>(&body).ok().filter(|_| head.kind == Kind::Message);
+    let mut hello = Vec::new();
+    let head = from.receive(&mut hello)?;
+    let hello = postcard::from_bytes::<Hello>(&hello).ok().filter(|_| head.kind == Kind::Message);
     let Hello { version, pid, ticket } = hello.ok_or(DirectLinkError::Odd("it does not say what it brings"))?;
     if version != room_protocol::VERSION {
         return Err(DirectLinkError::Odd("it speaks another version of the room protocol: upgrade one of the nodes"));
@@ -190,16 +190,16 @@ fn take_in(room: &Shared, socket: TcpStream) -> Result<(), DirectLinkError> {
         let coming = coming.filter(|c| c.ticket == ticket && c.from == peer.as_str() && c.socket.is_none());
         coming.ok_or(DirectLinkError::Odd("nobody expects what it brings"))?.socket = Some(kept);
     }
-    let source = Source::Room(Arc::new(link));
-    let received = receive(room, pid, &ticket, (&mut from, &source));
+    let mut body = IncomingBody { room, pid, ticket, from, source: Source::Room(Arc::new(link)) };
+    let received = body.receive();
     let lends = matches!(received, Ok(true));
-    let lent = if lends { follow(room, pid, &ticket, (&mut from, &source)) } else { Ok(()) };
+    let lent = if lends { body.follow() } else { Ok(()) };
     let ended = received.map(drop).and(lent);
     if let Err(e) = &ended {
         let why = format!("its way from {peer}: {e}");
         match lends {
             // Who misses none does not mind.
-            true => room.postcopy.give(PostcopyEvent::Broken { pid, source, why }),
+            true => room.postcopy.give(PostcopyEvent::Broken { pid, source: body.source, why }),
             // Home waits to hear that it stands.
             false => {
                 drop(room.direct_links.if_coming(pid, &ticket, |_| room.incoming.give(IncomingItem::Lost { pid, why })))
@@ -212,70 +212,82 @@ fn take_in(room: &Shared, socket: TcpStream) -> Result<(), DirectLinkError> {
     if lends { Ok(()) } else { ended }
 }
 
-/// Pages that follow, until the other end closes the way: there it is known when none is needed.
-fn follow(
-    room: &Shared,
+/// A process that another room brings.
+struct IncomingBody<'a> {
+    room: &'a Shared,
+    /// PID of the process, at home.
     pid: i32,
-    ticket: &Ticket,
-    (from, source): (&mut Receiver, &Source),
-) -> Result<(), DirectLinkError> {
-    let mut body = Vec::new();
-    loop {
-        let head = from.receive(&mut body)?;
-        if page_frames::process(&body) != Some(pid) {
-            return Err(DirectLinkError::Odd("it sends another process"));
-        }
-        let followed = match head.kind {
-            Kind::Pushed => PostcopyEvent::Pushed { body: room.bodies.hand_on(&mut body), source: source.clone() },
-            Kind::Vacant => PostcopyEvent::Vacant { body: std::mem::take(&mut body), source: source.clone() },
-            _ => return Err(DirectLinkError::Odd("it sends something else than what follows")),
-        };
-        room.direct_links.if_coming(pid, ticket, |_| room.postcopy.give(followed))?;
-    }
+    /// Home has announced the process with this.
+    ticket: Ticket,
+    /// The receiving end of the way.
+    from: Receiver,
+    /// The other room, for what is said back.
+    source: Source,
 }
 
-/// Image and pages, until all is there. Whether any follow.
-fn receive(
-    room: &Shared,
-    pid: i32,
-    ticket: &Ticket,
-    (from, source): (&mut Receiver, &Source),
-) -> Result<bool, DirectLinkError> {
-    let mut body = Vec::new();
-    loop {
-        let head = from.receive(&mut body)?;
-        let (whose, item, lends) = match head.kind {
-            Kind::Image => (page_frames::process(&body), IncomingItem::Part(std::mem::take(&mut body)), None),
-            Kind::Pages => (page_frames::process(&body), IncomingItem::Pages(room.bodies.hand_on(&mut body)), None),
-            Kind::PeerPages => (page_frames::process(&body), IncomingItem::PeerPages(std::mem::take(&mut body)), None),
-            Kind::HugePageHints => {
-                (page_frames::process(&body), IncomingItem::HugePageHints(std::mem::take(&mut body)), None)
-            }
-            Kind::Later => (page_frames::process(&body), IncomingItem::Later(std::mem::take(&mut body)), None),
-            Kind::Await => (page_frames::process(&body), IncomingItem::Await(source.clone()), None),
-            Kind::Message => match postcard::from_bytes(&body) {
-                Ok(ToRoom::LayOut { pid, stocked }) => {
-                    (Some(pid), IncomingItem::LayOut { pid, stocked: stocked.then(|| source.clone()) }, None)
+impl IncomingBody<'_> {
+    /// Receives image and pages, until all is there. Tells whether more pages follow.
+    fn receive(&mut self) -> Result<bool, DirectLinkError> {
+        let mut body = Vec::new();
+        loop {
+            let head = self.from.receive(&mut body)?;
+            let (whose, item, lends) = match head.kind {
+                Kind::Image => (page_frames::process(&body), IncomingItem::Part(std::mem::take(&mut body)), None),
+                Kind::Pages => {
+                    (page_frames::process(&body), IncomingItem::Pages(self.room.bodies.hand_on(&mut body)), None)
                 }
-                Ok(ToRoom::Rebuild { pid, gone, image, loan }) => (
-                    Some(pid),
-                    IncomingItem::Rebuild { pid, gone, image, loan, source: source.clone() },
-                    Some(loan != 0),
-                ),
-                _ => return Err(DirectLinkError::Odd("it says something that only home may")),
-            },
-            _ => return Err(DirectLinkError::Odd("it sends something else than a process")),
-        };
-        if whose != Some(pid) {
-            return Err(DirectLinkError::Odd("it sends another process"));
+                Kind::PeerPages => {
+                    (page_frames::process(&body), IncomingItem::PeerPages(std::mem::take(&mut body)), None)
+                }
+                Kind::HugePageHints => {
+                    (page_frames::process(&body), IncomingItem::HugePageHints(std::mem::take(&mut body)), None)
+                }
+                Kind::Later => (page_frames::process(&body), IncomingItem::Later(std::mem::take(&mut body)), None),
+                Kind::Await => (page_frames::process(&body), IncomingItem::Await(self.source.clone()), None),
+                Kind::Message => match postcard::from_bytes(&body) {
+                    Ok(ToRoom::LayOut { pid, stocked }) => {
+                        (Some(pid), IncomingItem::LayOut { pid, stocked: stocked.then(|| self.source.clone()) }, None)
+                    }
+                    Ok(ToRoom::Rebuild { pid, gone, image, loan }) => (
+                        Some(pid),
+                        IncomingItem::Rebuild { pid, gone, image, loan, source: self.source.clone() },
+                        Some(loan != 0),
+                    ),
+                    _ => return Err(DirectLinkError::Odd("it says something that only home may")),
+                },
+                _ => return Err(DirectLinkError::Odd("it sends something else than a process")),
+            };
+            if whose != Some(self.pid) {
+                return Err(DirectLinkError::Odd("it sends another process"));
+            }
+            self.room.incoming.make_way();
+            self.room.direct_links.if_coming(self.pid, &self.ticket, |coming| {
+                coming.lends = lends.unwrap_or_default();
+                self.room.incoming.give(item);
+            })?;
+            if let Some(lends) = lends {
+                return Ok(lends);
+            }
         }
-        room.incoming.make_way();
-        room.direct_links.if_coming(pid, ticket, |coming| {
-            coming.lends = lends.unwrap_or_default();
-            room.incoming.give(item);
-        })?;
-        if let Some(lends) = lends {
-            return Ok(lends);
+    }
+
+    /// Receives the pages that follow, until the other end closes the way: the other end knows when
+    /// none is needed any more.
+    fn follow(&mut self) -> Result<(), DirectLinkError> {
+        let mut body = Vec::new();
+        loop {
+            let head = self.from.receive(&mut body)?;
+            if page_frames::process(&body) != Some(self.pid) {
+                return Err(DirectLinkError::Odd("it sends another process"));
+            }
+            let followed = match head.kind {
+                Kind::Pushed => {
+                    PostcopyEvent::Pushed { body: self.room.bodies.hand_on(&mut body), source: self.source.clone() }
+                }
+                Kind::Vacant => PostcopyEvent::Vacant { body: std::mem::take(&mut body), source: self.source.clone() },
+                _ => return Err(DirectLinkError::Odd("it sends something else than what follows")),
+            };
+            self.room.direct_links.if_coming(self.pid, &self.ticket, |_| self.room.postcopy.give(followed))?;
         }
     }
 }

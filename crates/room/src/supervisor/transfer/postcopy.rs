@@ -5,7 +5,7 @@
 use crate::state::orders::Order;
 use crate::state::shared::Shared;
 use crate::state::transfer::incoming_queue::IncomingItem;
-use crate::state::transfer::page_source::Source;
+use crate::state::transfer::page_source::{Loan, Source};
 use crate::state::transfer::postcopy_queue::PostcopyEvent;
 use checkpoint::{BodyError, Pager};
 use migration_plan::{Range, Ranges};
@@ -64,7 +64,7 @@ pub fn serve(room: &Shared) {
     }
 }
 
-/// The body runs meanwhile; it may have ended.
+/// Makes these ranges huge pages. The body runs meanwhile, and may have ended.
 fn make_huge(room: &Shared, pid: i32, wanted: &[Range]) {
     let host = room.guests().host(pid);
     if let Some(Err(e)) = host.map(|host| checkpoint::make_huge(host.0, wanted)) {
@@ -72,15 +72,20 @@ fn make_huge(room: &Shared, pid: i32, wanted: &[Range]) {
     }
 }
 
-/// Has the pages of a body brought that are not here yet. `huge`: of these, what shall be huge
-/// pages.
-pub fn start(
-    room: &Arc<Shared>,
-    pid: i32,
-    (loan, source): (u32, Source),
-    memory: Userfault,
-    (later, huge): (Ranges, Vec<Range>),
-) -> Result<Arc<Pager>, BodyError> {
+/// The pages of a body that are not here yet.
+pub struct MissingPages {
+    /// Tells which of them the body touches.
+    pub memory: Userfault,
+    /// The ranges that they lie in.
+    pub later: Ranges,
+    /// The ranges that become huge pages when all is here.
+    pub huge: Vec<Range>,
+}
+
+/// Has the missing pages of a body brought by the source of this loan.
+pub fn start(room: &Arc<Shared>, pid: i32, loan: Loan, missing: MissingPages) -> Result<Arc<Pager>, BodyError> {
+    let Loan { number, source } = loan;
+    let MissingPages { memory, later, huge } = missing;
     let (asking, ending, asked) = (room.clone(), room.clone(), source.clone());
     let body = room.guests().host(pid).ok_or(BodyError::Exited)?;
     let body = PidFd::open(body.0)?;
@@ -90,13 +95,13 @@ pub fn start(
     };
     let ended = move |result: Result<(), String>| {
         if source != Source::Home {
-            ending.tell(&ToHome::Onward { pid, said: Said::Complete { loan, result: result.clone() } });
+            ending.tell(&ToHome::Onward { pid, said: Said::Complete { loan: number, result: result.clone() } });
         }
         match result {
             Ok(()) => {
-                source.tell(&ending.home, ToHome::Enough { pid, loan }, &Wanted::Enough);
+                source.tell(&ending.home, ToHome::Enough { pid, loan: number }, &Wanted::Enough);
                 make_huge(&ending, pid, &huge);
-                ending.postcopy.give(PostcopyEvent::Complete { pid, loan });
+                ending.postcopy.give(PostcopyEvent::Complete { pid, loan: number });
             }
             // What it watches stays watched until all who miss pages have ended.
             Err(why) => {

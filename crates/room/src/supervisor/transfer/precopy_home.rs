@@ -5,7 +5,7 @@
 use crate::state::shared::Shared;
 use crate::supervisor::describe_guest;
 use crate::supervisor::transfer::precopy::{Watch, await_uffd};
-use crate::supervisor::transfer::sending::{pages_within, send_dense, send_image};
+use crate::supervisor::transfer::sending::HomewardBody;
 use checkpoint::{Ahead, BodyError, Copied, Files, Gathered, PagesToSend, preliminary};
 use image::{Area, Image};
 use link::Bulk;
@@ -23,7 +23,7 @@ use std::time::Instant;
 pub fn start(room: &Arc<Shared>, pid: i32, host: HostTid, wish: onward::Homeward, watch: Watch) {
     let (task, ticket) = (room.clone(), wish.ahead.ticket);
     let send = move || {
-        let result = send(&task, (pid, host), &wish, watch).map(|ahead| {
+        let result = send(&task, pid, host, &wish, watch).map(|ahead| {
             let course = ahead.course().unwrap_or_default();
             task.homeward.keep(pid, &ticket, ahead);
             Went { rounds: course.rounds, outrun: course.outrun }
@@ -35,17 +35,13 @@ pub fn start(room: &Arc<Shared>, pid: i32, host: HostTid, wish: onward::Homeward
     }
 }
 
-/// What home waits for.
+/// Tells home the result that it waits for.
 pub fn tell(room: &Shared, pid: i32, ticket: Ticket, result: Result<Went, String>) {
     room.tell(&ToHome::Onward { pid, said: Said::Ahead { ticket, result } });
 }
 
-fn send(
-    room: &Arc<Shared>,
-    (pid, host): (i32, HostTid),
-    wish: &onward::Homeward,
-    watch: Watch,
-) -> Result<Ahead, BodyError> {
+/// Sends the memory of a body that runs, and gives what is known of it when it stops.
+fn send(room: &Shared, pid: i32, host: HostTid, wish: &onward::Homeward, watch: Watch) -> Result<Ahead, BodyError> {
     os::fault::at("homeward there")?;
     let own_bytes = os::process::anonymous_bytes(host.0)?;
     if !wish.ahead.watched && own_bytes > COPIED_BYTES_MAX {
@@ -55,13 +51,13 @@ fn send(
     let areas = areas(room, pid, host, &wish.taken)?;
     let process = image::Process { cwd: b"/".to_vec(), ..image::Process::default() };
     let image = preliminary(pid, Image { areas, process, ..Image::default() });
-    send_image(room, pid, &image.encode().map_err(|e| BodyError::NotMigratable(e.to_string()))?)?;
-    let bulk = RefCell::new(Bulk::new(wish.ahead.pace));
-    let batch_bytes = || bulk.borrow().batch_bytes();
+    let body = HomewardBody { room, pid, host, bulk: RefCell::new(Bulk::new(wish.ahead.pace)) };
+    body.send_image(&image.encode().map_err(|e| BodyError::NotMigratable(e.to_string()))?)?;
+    let batch_bytes = || body.bulk.borrow().batch_bytes();
     let sent = Cell::new(0);
     let send_pages = |runs: &[checkpoint::Run], bytes: &[u8]| {
         sent.set(sent.get() + bytes.len() as u64);
-        pages_within(room, pid, &bulk, runs, bytes)
+        body.pages_within(runs, bytes)
     };
     let costs = Costs::of(wish.ahead.fixed_us, wish.ahead.bytes_per_s);
     let mut rounds = Rounds::new(own_bytes, wish.ahead.max_freeze_us, costs);
@@ -81,7 +77,7 @@ fn send(
     ahead.send(rounds, |round| {
         let before = sent.get();
         if round.fresh {
-            send_dense(room, pid, host, round.runs, round.areas)?;
+            body.send_dense(round.runs, round.areas)?;
         }
         let pages = PagesToSend {
             runs: round.runs,
@@ -98,7 +94,7 @@ fn send(
     Ok(ahead)
 }
 
-/// Until home has taken what was sent.
+/// Waits until home has taken all that was sent.
 fn in_place(room: &Shared, pid: i32) -> Result<(), BodyError> {
     match room.windows.await_clear(pid) {
         true => Ok(()),
@@ -106,8 +102,8 @@ fn in_place(room: &Shared, pid: i32) -> Result<(), BodyError> {
     }
 }
 
-/// Areas that can be laid out beside what its deputy has: anonymous, private, not locked, without
-/// protection keys.
+/// Lists the areas that can be laid out beside what the deputy has: anonymous, private, not locked,
+/// without protection keys.
 fn areas(room: &Shared, pid: i32, host: HostTid, taken: &[(u64, u64)]) -> Result<Vec<Area>, BodyError> {
     let mut areas = os::areas::read_with_flags(host.0)?;
     describe_guest::as_at_home(room, pid, &mut areas);

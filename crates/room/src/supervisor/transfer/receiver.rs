@@ -6,9 +6,9 @@
 use crate::state::orders::Order;
 use crate::state::shared::Shared;
 use crate::state::transfer::incoming_queue::IncomingItem;
-use crate::state::transfer::page_source::Source;
+use crate::state::transfer::page_source::{Loan, Source};
 use crate::state::transfer::postcopy_queue::PostcopyEvent;
-use crate::supervisor::transfer::postcopy as following;
+use crate::supervisor::transfer::postcopy::{self, MissingPages};
 use checkpoint::{CachedPages, HugePageHints, Window};
 use image::Image;
 use link::Body;
@@ -148,7 +148,7 @@ fn take(
         IncomingItem::Rebuild { pid, gone, image, loan, source } => match incoming.remove(&pid) {
             Some(mut one) => {
                 one.add(&image);
-                one.finish(room, pid, gone, (loan, source));
+                one.finish(room, pid, gone, Loan { number: loan, source });
             }
             None => room.tell(&ToHome::Rebuilt { pid, result: Err("no image came".into()) }),
         },
@@ -261,9 +261,9 @@ impl Incoming {
         }
     }
 
-    /// Who brings the pages that are not here yet. It is asked to from now on: rebuilding the body
+    /// Begins to ask the source of this loan for pages that are not here yet: rebuilding the body
     /// touches its memory.
-    fn page_later(&mut self, room: &Arc<Shared>, pid: i32, loan: u32, source: Source) -> Result<(), String> {
+    fn page_later(&mut self, room: &Arc<Shared>, pid: i32, loan: Loan) -> Result<(), String> {
         let later = std::mem::take(&mut self.later);
         if later.is_empty() {
             return Ok(());
@@ -275,12 +275,14 @@ impl Incoming {
         let memory: Userfault = answered.recv().map_err(|_| "the room ends".to_owned())??;
         checkpoint::register(&memory, &image.areas, &later).map_err(|e| e.to_string())?;
         let huge = checkpoint::wanted_huge(&image.areas, &later);
-        let pager = following::start(room, pid, (loan, source.clone()), memory, (later, huge));
-        room.postcopy.give(PostcopyEvent::Begins { pid, loan, source, pager: pager.map_err(|e| e.to_string())? });
+        let pager = postcopy::start(room, pid, loan.clone(), MissingPages { memory, later, huge });
+        let pager = pager.map_err(|e| e.to_string())?;
+        room.postcopy.give(PostcopyEvent::Begins { pid, loan: loan.number, source: loan.source, pager });
         Ok(())
     }
 
-    fn finish(&mut self, room: &Arc<Shared>, pid: i32, gone: Vec<checkpoint::Run>, (loan, source): (u32, Source)) {
+    /// Has the tracer rebuild the process, of which all has come but the pages of this loan.
+    fn finish(&mut self, room: &Arc<Shared>, pid: i32, gone: Vec<checkpoint::Run>, loan: Loan) {
         if self.later.is_empty() && !self.bytes.is_empty() && matches!(self.mapped, Some(Ok(_))) {
             return self.finish_at_once(room, pid, gone);
         }
@@ -289,7 +291,7 @@ impl Incoming {
             false => Err("pages lie in no area of the image".to_owned()),
         };
         let fits = self.map(room, pid).as_ref().map_err(Clone::clone).and_then(inside);
-        match fits.and_then(|()| self.page_later(room, pid, loan, source)) {
+        match fits.and_then(|()| self.page_later(room, pid, loan)) {
             Ok(()) => room.orders.give(Order::Rebuild { pid, image: None, gone }),
             Err(why) => give_up(room, pid, why),
         }

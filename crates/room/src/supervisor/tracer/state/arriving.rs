@@ -20,12 +20,26 @@ pub struct Shell {
     pub confined: bool,
 }
 
+/// A body whose memory is laid out, and whose pages come.
+#[derive(Debug)]
+pub struct MappedBody {
+    /// How home has announced it.
+    pub arrival: Arrival,
+    /// Descriptors and memories that it was given.
+    pub given: Given,
+    /// Its process, still empty.
+    pub shell: Box<Shell>,
+    /// The image for which its memory is laid out.
+    pub image: Arc<Image>,
+}
+
 /// Those that come.
 #[derive(Debug, Default)]
 pub struct Arriving {
     pub states: HashMap<i32, ArrivalState>,
 }
 
+/// How far one is.
 #[derive(Debug)]
 pub enum ArrivalState {
     /// Its empty process is being made.
@@ -33,7 +47,7 @@ pub enum ArrivalState {
     /// The empty process is stopped.
     Empty(Arrival, Stopped),
     /// Its memory is laid out.
-    Mapped(Arrival, Given, Box<Shell>, Arc<Image>),
+    Mapped(MappedBody),
     /// It stands, and waits for home's word.
     Stands { threads: Vec<Stopped>, _awake: Option<Awake> },
 }
