@@ -2,7 +2,6 @@
 //! fuzz | dist | demo | lab ...`
 
 mod check;
-mod concurrency;
 mod demo;
 mod dist;
 mod fuzz;

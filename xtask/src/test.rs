@@ -7,7 +7,6 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::concurrency;
 use crate::packages;
 use crate::said::{Count, Said};
 use crate::select::{Scope, Selection, Targets};
@@ -114,7 +113,7 @@ pub fn run(plan: Plan) -> Result<()> {
     let programs = build_tests(targets, extent)?;
     let suites: Vec<String> = programs.iter().map(suite).collect();
     let results = Mutex::new(Results::default());
-    concurrency::each(&suites, |n| {
+    (0..programs.len()).for_each(|n| {
         let program = &programs[n];
         let start = Instant::now();
         let (mut count, said) = run_program(program, extent, &tern);
