@@ -89,7 +89,7 @@ struct Failure<'a> {
     name: String,
 }
 
-/// What all programs gave.
+/// The results of all programs.
 #[derive(Default)]
 struct Results<'a> {
     total: Count,
@@ -308,7 +308,7 @@ fn listen(command: &mut Command, extent: Extent) -> (Result<Ended>, Said) {
     (ended.map_err(|error| format!("cannot be run: {error}")), said)
 }
 
-/// What is counted of a program that said this and came to that end.
+/// Counts the tests of a program by its output and its end.
 fn verdicts(program: &Executable, ended: Result<Ended>, mut said: Said) -> (Count, Said) {
     let count = said.total();
     let reason = match ended {

@@ -1,4 +1,4 @@
-//! What the benchmarks of parallel jobs share: compiling their programs, files on other nodes, and
+//! Tools of the benchmarks of parallel jobs: compiling their programs, files on other nodes, and
 //! a virtual machine of PVM.
 
 use crate::Error;

@@ -42,7 +42,7 @@ pub enum Leaving {
     Goes,
     /// It stays, for this reason.
     Stays {
-        /// What happened, in words.
+        /// The failure, in words.
         why: String,
     },
 }

@@ -100,7 +100,7 @@ impl Route<'_> {
     }
 }
 
-/// What a move took.
+/// The costs of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measured {
     /// The parts of the process.

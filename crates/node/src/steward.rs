@@ -36,7 +36,7 @@ pub(crate) struct Steward {
 
 /// How a process was passed on.
 pub(crate) enum Passed {
-    /// It runs there.
+    /// The process runs there.
     There(HopReport),
     /// It runs where it was, and can only go through home: why.
     Detour(String),

@@ -97,7 +97,7 @@ pub fn set_flags(fd: BorrowedFd<'_>, which: i32, to: i32) -> Result<()> {
 static INTERRUPTS: AtomicI32 = AtomicI32::new(-1);
 
 /// Opens a descriptor that becomes readable at the first SIGINT; the next one has its usual effect.
-/// Who ignores SIGINT goes on doing so.
+/// A program that ignores SIGINT goes on doing so.
 pub fn interrupts() -> Result<OwnedFd> {
     extern "C" fn note(_: libc::c_int) {
         let one = 1u64.to_ne_bytes();

@@ -1,4 +1,4 @@
-//! What of a pair's bytes the program has read. Pure.
+//! The count of a pair's bytes that the program has read. Pure.
 //!
 //! For a Unix stream the kernel tells the writer the memory of the messages that the reader has not
 //! finished (SIOCOUTQ), not their bytes. Messages are read in order and are freed whole. So it is

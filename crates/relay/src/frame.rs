@@ -1,4 +1,4 @@
-//! What the two ends of a stream say to each other, as bytes. Pure; every input is hostile.
+//! Frames between the two ends of a stream, as bytes. Pure; every input is hostile.
 
 use thiserror::Error;
 

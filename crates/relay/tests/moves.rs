@@ -181,7 +181,7 @@ impl World {
     }
 }
 
-/// What is done next, and how much of it.
+/// The next act, and its size in bytes.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     act: u8,
@@ -298,7 +298,7 @@ fn an_error_stays_at_home() {
     assert_eq!(rustix::net::recv(&*world.socket, &mut bytes[..], RecvFlags::DONTWAIT), Err(Errno::CONNRESET));
 }
 
-/// What the process closed at once is written all the same.
+/// The home end writes bytes of a process that closed its socket at once.
 #[test]
 fn bytes_of_a_process_that_ended_arrive() {
     let mut world = World::new(tcp(), 100);

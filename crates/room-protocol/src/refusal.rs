@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// A refusal, in words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
-    /// What happened, in words.
+    /// The failure, in words.
     pub why: String,
     /// Something happened at the wrong moment: it is worth another try at once.
     pub retryable: bool,

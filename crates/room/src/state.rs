@@ -1,5 +1,5 @@
-//! What the threads of a warden share: [`shared::Shared`], and the registries that it holds, one
-//! module per duty. A registry owns its type and the methods that need nothing but itself.
+//! The state that a warden's threads share: [`shared::Shared`], and the registries that it holds,
+//! one module per duty. A registry owns its type and the methods that need nothing but itself.
 //!
 //! What only one of the layers above uses is in a directory of that layer's name: `state/files`,
 //! `state/calls`, `state/transfer`.

@@ -55,7 +55,7 @@ impl Column {
     }
 }
 
-/// What all runs have in common.
+/// Settings that all runs have in common.
 struct Table<'a> {
     scenario: &'a Scenario,
     cluster: &'a Cluster,

@@ -1,4 +1,4 @@
-//! What the room sends, frame by frame: taken by several threads in turn, each of which serves
+//! Receives the room's frames: several threads take them in turn, each of which serves
 //! files with borrowed rights.
 
 use crate::closing;
@@ -44,8 +44,8 @@ fn work(room: &Arc<Room>, uplink: &Mutex<Receiver>) {
     }
 }
 
-/// Serves one request for files. Who asks waits in the kernel, where no signal ends it, until it is
-/// answered.
+/// Serves one request for files. The asking thread waits in the kernel, where no signal ends it,
+/// until it is answered.
 fn request(room: &Room, files: &Arc<Server>, mount: u16, body: &[u8]) {
     let asker = room.process_of(homefs::proto::asker(body) as i32);
     let served = room.contain(asker, || {

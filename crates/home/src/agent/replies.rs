@@ -1,4 +1,4 @@
-//! What deputies' replies lead to: results for the room, new threads and children, changed rights.
+//! Replies of deputies, and their effects: results for the room, new threads and children, rights.
 
 use crate::agent::event_loop::EventLoop;
 use crate::deputy::job::{Job, Purpose};
@@ -26,15 +26,15 @@ impl From<os::Error> for ChildError {
     }
 }
 
-/// What a thread of a deputy has replied.
+/// The reply of a deputy's thread.
 pub struct Replied {
     /// PID of the deputy.
     pub pid: i32,
     /// TID of its thread.
     pub tid: i32,
-    /// What the kernel, or the blob, returned.
+    /// The result of the kernel or of the blob.
     pub result: i64,
-    /// What the call wrote.
+    /// The bytes that the call wrote.
     pub out: Vec<u8>,
 }
 

@@ -24,7 +24,7 @@ pub enum DeputyMessage {
     Reply {
         /// As the kernel returned it.
         result: i64,
-        /// What the call wrote.
+        /// The bytes that the call wrote.
         out: Vec<u8>,
     },
     /// A signal arrived.

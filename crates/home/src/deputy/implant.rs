@@ -188,7 +188,7 @@ fn map(inside: &mut Inside, region: &Region, threads: &[i32]) -> Result<Vec<Chan
     (0..).zip(threads).map(made).collect()
 }
 
-/// What a deputy shows of its program, and keeps of it.
+/// The parts of a program that its deputy shows and keeps.
 struct Shown<'a> {
     /// The deputy's end of each thread's channel.
     channels: &'a [i32],

@@ -1,9 +1,9 @@
-//! What a deputy's thread is asked to do, and what its reply is for.
+//! Jobs of a deputy's thread, and the purposes of its replies.
 
 use room_protocol::message::{CallId, StandinId};
 use std::os::fd::OwnedFd;
 
-/// What a thread was asked to do.
+/// A job that a thread was given.
 #[derive(Debug)]
 pub struct Job {
     pub(super) packet: Vec<u8>,
@@ -13,11 +13,11 @@ pub struct Job {
     pub(super) made_again: bool,
     /// The job goes before the one that is under way.
     pub(super) urgent: bool,
-    /// What its reply is for.
+    /// The purpose of its reply.
     pub purpose: Purpose,
 }
 
-/// What a reply is for.
+/// The purpose of a reply.
 #[derive(Debug)]
 pub enum Purpose {
     /// A forwarded call; if it changed ids, they are read anew.
@@ -28,7 +28,7 @@ pub enum Purpose {
         nr: u32,
         /// The stand-in that it is about.
         standin: Option<StandinId>,
-        /// What it sets its securebits to, if it does.
+        /// The securebits that it sets, if it does.
         securebits: Option<u32>,
     },
     /// The deputy takes the descriptor of a stand-in that this call needs.

@@ -58,7 +58,7 @@ pub struct Deputy {
     pub unborn: Vec<i32>,
     /// Calls that were made for the body.
     pub calls: u64,
-    /// What the body used at the last report.
+    /// The body's usage at the last report.
     pub usage: Option<BodyUsage>,
     /// Signals that its program starts with blocked.
     pub blocked: u64,
@@ -82,9 +82,9 @@ pub struct Deputy {
     pub misses: Option<i32>,
     /// Whether it is stopped, since that was looked at first.
     pub state: Option<State>,
-    /// What `tern run` asked for, should the process have to go home.
+    /// The request of `tern run`, kept in case the process has to go home.
     pub manner: HomecomingPolicy,
-    /// What it says when it has come home.
+    /// The last answer of the room when it has come home.
     pub announcement: Option<Announcement>,
 }
 
@@ -188,7 +188,7 @@ impl Deputy {
         self.is_idle() && self.threads.values().all(|t| !t.leaving)
     }
 
-    /// What keeps it from being idle or settled, in words.
+    /// The reason why it is not idle or settled, in words.
     pub fn business(&self) -> String {
         let of = |(tid, thread): (&i32, &Thread)| thread.business().map(|what| format!("its thread {tid} {what}"));
         self.threads.iter().find_map(of).unwrap_or_else(|| "its threads are not those of its body".into())

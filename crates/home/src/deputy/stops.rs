@@ -14,7 +14,7 @@ const CLOSELY: Duration = Duration::from_millis(1);
 /// Every so many looks, calls are made again that a stop interrupted which came to nothing.
 const AGAIN_EACH: u32 = 4;
 
-/// What one look at the deputies has found.
+/// The findings of one look at the deputies.
 #[derive(Debug, Default)]
 pub struct StopsSeen {
     /// PIDs of deputies that have stopped since the last look.

@@ -1,4 +1,4 @@
-//! What a process of this machine is, as a room can hold it: from the kernel's mouth, and never
+//! Describes a process of this machine, as a room can hold it: from the kernel's mouth, and never
 //! from the process'.
 //!
 //! [`place`] describes a process that is about to become a deputy. [`snapshot`] describes one that

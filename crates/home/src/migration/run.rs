@@ -24,9 +24,9 @@ pub fn out(room: &Arc<Room>, pid: i32, request: OutwardRequest, tool: Option<Own
 
 /// How a process was passed on.
 pub enum Passed {
-    /// It runs there.
+    /// The process runs there.
     There(HopReport),
-    /// It runs here, and can only go through home, in words.
+    /// The process runs here, and can only go through home; the reason in words.
     Detour(String),
 }
 

@@ -334,7 +334,7 @@ impl Drop for MigrationSession {
             self.room.poller.order(Order::BringHome(called));
         }
         self.room.sessions.end_running();
-        // It may have waited for this alone to end.
+        // The room may have waited for this alone to end.
         self.room.poller.wake();
     }
 }

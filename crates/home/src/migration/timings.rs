@@ -1,4 +1,4 @@
-//! What took how long in a move.
+//! Times of the phases of a move.
 
 use control_protocol::moves::{HopReport, Parts, Phase};
 use std::time::Instant;

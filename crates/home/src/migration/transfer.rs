@@ -44,7 +44,7 @@ impl MigrationSession {
 
     /// Sends pages, but for those that the room has from an earlier stay.
     pub fn send_pages(&self, runs: &[Run], pages: &[u8]) -> Result<(), BodyError> {
-        // What goes over a slow link may come back over one.
+        // A process that goes over a slow link may come back over one.
         if self.room.page_cache.wants(self.bulk.borrow().is_slow()) || !self.stocked.borrow().is_empty() {
             self.room.page_cache.note(self.pid, runs, pages);
         }

@@ -13,7 +13,7 @@ use std::path::Path;
 /// Signals that a deputy thread may block during a call: those of job control.
 const JOB_STOPS: u32 = 1 << (libc::SIGTSTP - 1) | 1 << (libc::SIGTTIN - 1) | 1 << (libc::SIGTTOU - 1);
 
-/// What is done with a file that stays home; local calls to all others.
+/// Forwards calls on a file that stays at home, and leaves all others to the kernel here.
 const OF_FILES: [i64; 15] = [
     libc::SYS_pread64,
     libc::SYS_pwrite64,
@@ -42,7 +42,7 @@ fn may_be_forwarded(nr: u32) -> bool {
         || systable::row(nr).is_some_and(|row| {
             matches!(row.class, Class::Home | Class::Special(_))
                 && row.class != Class::Special(systable::Special::Clone)
-                // It would lay memory over the deputy's.
+                // Such a call would lay memory over the deputy's.
                 && row.name != "shmat"
         })
 }

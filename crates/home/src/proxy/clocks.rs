@@ -2,7 +2,7 @@
 
 use room_protocol::ToRoom;
 
-/// What a room is told that asks for the clocks.
+/// Answers a room that asks for the clocks.
 pub fn told_clocks() -> ToRoom {
     let realtime_ns = os::namespace::clock_ns(libc::CLOCK_REALTIME);
     let (monotonic_ns, boottime_ns) = clocks();

@@ -39,7 +39,7 @@ pub fn placed(room: &Room, pid: i32, result: Result<(), (i32, String)>) {
     }
 }
 
-/// What failed, and the kernel's reason, if that is not said already.
+/// Adds the kernel's reason to a failure that does not say it already.
 fn with_reason(what: &str, errno: i32) -> String {
     let reason = std::io::Error::from_raw_os_error(errno).to_string();
     if errno == 0 || what.ends_with(&reason) { what.to_owned() } else { format!("{what}: {reason}") }

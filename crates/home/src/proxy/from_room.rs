@@ -1,4 +1,4 @@
-//! What the room says, and what follows from it. This runs in threads that serve files with
+//! Messages of the room, and the work that follows. This runs in threads that serve files with
 //! borrowed rights: nothing here needs privilege.
 
 use crate::deputy::job::{Job, Purpose};
@@ -52,7 +52,7 @@ pub fn obey(room: &Room, message: ToHome) -> Result<(), String> {
     Ok(())
 }
 
-/// What the session of a process is to hear.
+/// An event for the session of a process.
 struct SessionEvent {
     pid: i32,
     event: RoomEvent,
@@ -230,7 +230,7 @@ fn stop(room: &Room, body: BodyThread, signal: i32, continued: u32) {
         });
     drop(table);
     if given {
-        // It looks closely for a moment.
+        // The event loop looks closely for a moment.
         room.poller.wake();
     } else {
         room.tell(&ToRoom::GoOn { pid });

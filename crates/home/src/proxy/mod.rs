@@ -1,4 +1,4 @@
-//! What the room asks of home, and what follows from it.
+//! Requests of the room, and the work of home that follows.
 //!
 //! [`from_room`] takes each message of the room to the one that serves it: a deputy's thread
 //! ([`calls`], [`standins`]), the server of home's files ([`files`]), or a look at home's

@@ -1,6 +1,6 @@
-//! What stands behind the room's stand-ins: descriptors of deputies, and the steward's own hold on
-//! their open files ("anchors"). A body may get a stand-in from another body without home hearing
-//! of it; then its deputy takes the anchor when it first needs it.
+//! The open files behind the room's stand-ins: descriptors of deputies, and the steward's own hold
+//! on their open files ("anchors"). A body may get a stand-in from another body without home
+//! hearing of it; then its deputy takes the anchor when it first needs it.
 
 use crate::deputy::channel;
 use crate::deputy::job::{Job, Purpose};

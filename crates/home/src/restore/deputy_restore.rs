@@ -48,11 +48,11 @@ pub struct DeputyRestore {
     /// Pages that follow when it runs.
     pub(super) later: Ranges,
     pub(super) dense: HugePageHints,
-    /// What will be at these numbers, and where it is now.
+    /// The files that will be at these numbers, and where they are now.
     pub(super) copies: Vec<(i32, i32)>,
-    /// That the process took while it was away.
+    /// Locks that the process took while it was away.
     pub(super) locks: Locks,
-    /// What happens to what it watches.
+    /// Events at the files that it watches.
     pub(super) edges: Edges,
     /// Its files are open beside the deputy's, until all are at their numbers.
     pub(super) more: Option<MoreDescriptors>,
@@ -106,7 +106,7 @@ impl DeputyRestore {
         }
     }
 
-    /// What it is filled from.
+    /// The image that it is filled from.
     pub fn image(&self) -> &Image {
         &self.image
     }
@@ -229,12 +229,12 @@ impl DeputyRestore {
         std::mem::take(&mut self.later)
     }
 
-    /// What of these shall be huge pages.
+    /// The ranges of these that become huge pages.
     pub fn wanted_huge(&self, later: &Ranges) -> Vec<Range> {
         checkpoint::wanted_huge(&self.image.areas, later)
     }
 
-    /// Whoever touches these pages from now on waits for them.
+    /// Makes threads that touch these pages from now on wait for them.
     pub fn watch_missing(&mut self, pid: i32, later: &Ranges) -> Result<Userfault, BodyError> {
         if !self.ahead.is_empty() {
             // As they came ahead they are not any more.

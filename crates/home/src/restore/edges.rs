@@ -1,4 +1,4 @@
-//! What happens to descriptors that stay at home while their process is on its way. An epoll
+//! Events at descriptors that stay at home while their process is on its way. An epoll
 //! instance tells of an edge (EPOLLET) once; the one that takes its place finds what it watches
 //! ready, and is made to take that for told if the first one had told it
 //! ([`checkpoint::watch_again`]). It would so miss what happens between the two: the steward, which
@@ -34,7 +34,7 @@ impl Edges {
             if let Opened::Home(fd) = shows.opened { Some(fd) } else { None }
         };
         let (told, _): (Vec<_>, Vec<_>) = told.into_iter().partition(|(_, watched)| at_home(watched).is_some());
-        // Whoever does not know says that it has.
+        // A steward that does not know says that it has.
         if told.is_empty() || room.notices(Vec::new()).is_none() {
             return told;
         }

@@ -5,7 +5,7 @@ use checkpoint::{Batch, BodyError, Inside};
 use image::{Image, Opened};
 use os::signal_descriptor;
 
-/// What a signal carries that came to the deputy, whose descriptors have numbers of their own.
+/// The content of a signal that came to the deputy, whose descriptors have numbers of their own.
 pub fn understood(image: &Image, info: signal_descriptor::Info) -> signal_descriptor::Info {
     let Some(at_home) = signal_descriptor::descriptor(&info) else { return info };
     let all = image.descriptors.iter().filter(|d| matches!(d.opened, Opened::Home(home) if home == at_home));

@@ -76,7 +76,7 @@ impl Room {
         }
     }
 
-    /// What a watched stand-in is ready for now.
+    /// Asks what a watched stand-in is ready for now.
     pub fn ready_now(&self, standin: StandinId) -> Option<(StandinId, u16)> {
         let file = self.table().anchors.get(&standin).filter(|a| a.watched)?.file.clone();
         Some((standin, os::fds::ready(file.as_fd())))
@@ -112,7 +112,7 @@ impl Room {
     pub fn notice(&self, standins: Vec<StandinId>) {
         if !standins.is_empty() {
             self.poller.order(Order::Notice(standins));
-            // What is told next comes behind it.
+            // The next message comes behind it.
             self.notices(Vec::new());
         }
     }

@@ -1,4 +1,4 @@
-//! What a migration session hears: from its room, from the steward of another room, and from the
+//! Events for a migration session: from its room, from the steward of another room, and from the
 //! threads that bring its pages.
 
 use crate::room::orders::CommonFiles;
@@ -10,7 +10,7 @@ use room_protocol::Refusal;
 use room_protocol::message::{LockedFile, MemoryId};
 use std::time::Instant;
 
-/// What the room says to a move.
+/// An answer of the room about a move.
 #[derive(Debug)]
 pub enum RoomEvent {
     /// The empty body is there, or not.
@@ -30,7 +30,7 @@ pub enum RoomEvent {
     Standing(Vec<i32>, u64),
     /// Home is to have these open files from now on.
     Share(CommonFiles),
-    /// It has memory in common with these, which have to come as well, and these are its memories.
+    /// The process has memory in common with these, which have to come as well; its memories.
     Shares(Vec<i32>, Vec<MemoryId>),
     /// These of its open files may have locks of their own.
     Locked(Vec<LockedFile>),
@@ -58,15 +58,15 @@ pub enum RoomEvent {
     Onward(room_protocol::message::onward::Said),
     /// The other steward says so, in this try.
     Peer(u32, StewardMessage),
-    /// It gives a deputy.
+    /// The steward gives a deputy.
     Given(Box<Given>),
-    /// It says nothing more in this try.
+    /// The steward says nothing more in this try.
     Silence(u32),
     /// The body runs there.
     Runs(Instant),
 }
 
-/// What a message of the room's is the end of.
+/// The step of a move that a message of the room's ends.
 pub fn ends(heard: &RoomEvent) -> Option<RoomReply> {
     match heard {
         RoomEvent::Whole(_) => Some(RoomReply::Whole),

@@ -1,8 +1,8 @@
-//! What a room asks about home's /proc and open files.
+//! Questions of a room about home's /proc and open files.
 
 use room_protocol::message::{Look, StandinId};
 
-/// What the room wants to know.
+/// The question of the room.
 #[derive(Debug)]
 pub enum Inquiry {
     /// Something below /proc.
@@ -11,7 +11,7 @@ pub enum Inquiry {
         pid: i32,
         /// The path that is looked at.
         path: Vec<u8>,
-        /// What is asked about it.
+        /// The question about it.
         look: Look,
     },
     /// To change something below /proc.
@@ -20,7 +20,7 @@ pub enum Inquiry {
         pid: i32,
         /// Where, below /proc.
         path: Vec<u8>,
-        /// What is written; nothing: it is only to be seen whether that may be.
+        /// The bytes to write; none to try only whether the caller may write.
         bytes: Vec<u8>,
     },
     /// The locks that a process has on a file.
@@ -30,6 +30,6 @@ pub enum Inquiry {
         /// Inode number of the file.
         inode: u64,
     },
-    /// What the open file of a stand-in is called.
+    /// The name of a stand-in's open file.
     Name(StandinId),
 }

@@ -12,7 +12,7 @@ impl Room {
     /// ends: its body, and children that it had meanwhile.
     pub fn break_off(&self, pid: i32, why: &str) {
         if !self.table().deputies.iter().any(|(number, d)| *number == pid || d.misses == Some(pid)) {
-            // It was killed, and nobody has a copy.
+            // The process was killed, and nobody has a copy.
             return;
         }
         tracing::error!("the memory of process {pid} does not follow it to {}: {why}", self.args.host);

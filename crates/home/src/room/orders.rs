@@ -15,7 +15,7 @@ pub struct HomeCall {
     /// A process that this one is about to hold, or to look into, and that has to come first:
     /// home's kernel would show its deputy.
     pub first: Option<i32>,
-    /// What the process has to do at home.
+    /// The errand of the process at home.
     pub errand: Errand,
 }
 
@@ -24,7 +24,7 @@ pub struct HomeCall {
 pub struct CommonFiles {
     /// The files that are meant.
     pub files: Vec<Common>,
-    /// What pipes hold.
+    /// The content of pipes.
     pub pipes: Vec<CommonPipe>,
     /// Pairs of sockets.
     pub pairs: Vec<CommonPair>,
@@ -101,7 +101,7 @@ pub enum Order {
         id: CallId,
         /// The path that is looked at.
         path: Vec<u8>,
-        /// What is asked about it.
+        /// The question about it.
         look: Look,
     },
     /// A body wants to come home.

@@ -63,7 +63,7 @@ pub struct Handover {
     pub standins: Vec<Vec<i32>>,
     /// Path of its program.
     pub path: Vec<u8>,
-    /// What was refused to it.
+    /// Calls that were refused to it.
     pub refusals: Vec<String>,
     /// Children whose ends are not told.
     pub unborn: Vec<i32>,

@@ -163,7 +163,7 @@ pub enum Said {
     Advanced {
         /// In which try.
         number: u32,
-        /// What happened, in words.
+        /// The failure, in words.
         result: Result<(), String>,
     },
     /// Pages (start and bytes) that went home ahead, and are not there any more.
@@ -191,7 +191,7 @@ pub enum Said {
         /// Whose pages, as [`Said::Lends`] said. A body that was called off says this late, when
         /// another of its number comes.
         loan: u32,
-        /// What happened, in words.
+        /// The failure, in words.
         result: Result<(), String>,
     },
     /// Pages were sent.

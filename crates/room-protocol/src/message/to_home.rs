@@ -210,7 +210,7 @@ pub enum ToHome {
         pid: i32,
         /// The number of the system call.
         nr: u32,
-        /// What happened, in words.
+        /// The failure, in words.
         why: String,
     },
     /// Answer to [`ToRoom::Report`].
@@ -237,7 +237,7 @@ pub enum ToHome {
     LaidOut {
         /// PID of the process, at home.
         pid: i32,
-        /// What happened, in words.
+        /// The failure, in words.
         result: Result<(), String>,
     },
     /// To [`ToRoom::Rebuild`]: the body stands and waits for [`ToRoom::Resume`], or why it does not
@@ -245,7 +245,7 @@ pub enum ToHome {
     Rebuilt {
         /// PID of the process, at home.
         pid: i32,
-        /// What happened, in words.
+        /// The failure, in words.
         result: Result<(), String>,
     },
     /// To [`ToRoom::Resume`]: a body that came runs.
@@ -378,7 +378,7 @@ pub enum ToHome {
         /// Whose pages, as in [`ToHome::Enough`]: of a try that was given up this may come in the
         /// next one.
         loan: u32,
-        /// What happened, in words.
+        /// The failure, in words.
         result: Result<(), String>,
     },
 }

@@ -128,7 +128,7 @@ pub enum ToRoom {
     Stays {
         /// PID of the process, at home.
         pid: i32,
-        /// What happened, in words.
+        /// The failure, in words.
         why: String,
     },
     /// Stop this body, and send what it is.
@@ -146,7 +146,7 @@ pub enum ToRoom {
         /// It goes home, where what was sent ahead in this try is in place
         /// ([`onward::Order::Homeward`]).
         ahead: Option<onward::Ticket>,
-        /// What becomes of those with which it shares memory.
+        /// The destination of the processes with which it shares memory.
         family: Family,
     },
     /// Of a process that goes on to another room, or whose memory is to go home ahead.
@@ -191,7 +191,7 @@ pub enum ToRoom {
     Broken {
         /// PID of the process, at home.
         pid: i32,
-        /// What happened, in words.
+        /// The failure, in words.
         why: String,
     },
     /// This body goes on elsewhere: it vanishes here, and nothing is told of it.

@@ -51,7 +51,7 @@ pub fn serve(room: &Shared) {
             Ok(n) => match Request::parse(&buffer[..n]) {
                 Ok(request) => {
                     let asker = room.process_of(request.header.pid);
-                    // Whoever asks waits in the kernel, where no signal ends it.
+                    // The asking thread waits in the kernel, where no signal ends the wait.
                     if room.contain(asker, || handle(room, &request)).is_none() {
                         room.proc.device.error(request.header.unique, libc::EIO);
                     }

@@ -43,7 +43,7 @@ pub fn serve(room: &Shared) {
             Ok(n) => match Request::parse(&buffer[..n]) {
                 Ok(request) => {
                     let asker = room.process_of(request.header.pid);
-                    // Whoever asks waits in the kernel, where no signal ends it.
+                    // The asking thread waits in the kernel, where no signal ends the wait.
                     if room.contain(asker, || handle(room, &request)).is_none() {
                         device.error(request.header.unique, libc::EIO);
                     }
@@ -147,7 +147,7 @@ fn lookup(request: &Request<'_>) -> Result<EntryOut, i32> {
     Ok(EntryOut { entry_valid: FOR_EVER_S, ..entry(StandinId(number)) })
 }
 
-/// Who asks for a stand-in, and what it stands for.
+/// The asker of a stand-in, and the descriptor that it stands for.
 struct Asker {
     who: Who,
     host: HostTid,
@@ -246,7 +246,7 @@ fn adds_to_epoll(host: HostTid) -> bool {
 
 fn interrupt(room: &Shared, request: &Request<'_>) {
     let Ok(arguments) = request.args().take::<proto::InterruptIn>() else { return };
-    // What is done with a file is soon done, and no signal ends it.
+    // A call on a file is soon done, and no signal ends it.
     if room.standins.files.is_asked(arguments.unique) {
         return;
     }

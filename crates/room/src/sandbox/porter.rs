@@ -59,7 +59,7 @@ pub enum Answer {
         standin_mount_id: u64,
         /// `st_dev` of what lies there.
         standin_dev: u64,
-        /// What happened, in words.
+        /// The failure, in words.
         missing: Vec<String>,
     },
     /// To the others.
@@ -68,7 +68,7 @@ pub enum Answer {
     Failed {
         /// The number of the error.
         errno: i32,
-        /// What happened, in words.
+        /// The failure, in words.
         what: String,
     },
 }
@@ -89,7 +89,7 @@ pub enum Notice {
         pid: i32,
         /// The number of the error.
         errno: i32,
-        /// What happened, in words.
+        /// The failure, in words.
         what: String,
     },
 }

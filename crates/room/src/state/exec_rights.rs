@@ -1,4 +1,4 @@
-//! What a program gains that a thread executes.
+//! Rights that a thread gains by executing a program.
 
 use room_protocol::message::Credentials;
 

@@ -26,12 +26,12 @@ impl Filtering {
         self.lock().insert(host, Some(file));
     }
 
-    /// What the thread is to be answered.
+    /// Gives the file that answers the thread.
     pub fn offered(&self, host: HostTid) -> Option<Arc<OwnedFd>> {
         self.lock().get(&host).cloned().flatten()
     }
 
-    /// It may no more.
+    /// Ends the permission of a thread.
     pub fn end(&self, host: HostTid) {
         self.lock().remove(&host);
     }

@@ -125,7 +125,7 @@ fn in_order(descriptors: &[Descriptor]) -> Vec<i32> {
 pub struct Accepted {
     /// The stand-in in stock.
     pub spare: Spare,
-    /// What the call wrote.
+    /// The bytes that the call wrote.
     pub out: Vec<u8>,
 }
 

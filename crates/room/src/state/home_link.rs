@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct HomeLink {
     /// The encrypted link.
     pub uplink: Arc<link::Sender>,
-    /// What is to be put into guests' memory.
+    /// Bytes that are to be put into guests' memory.
     pub memory: WrittenQueue,
     pending: Mutex<HashMap<CallId, Pending>>,
     next_call: AtomicU64,
@@ -49,7 +49,7 @@ impl HomeLink {
         self.tell(&ToHome::Refused { pid, nr, why: why.to_owned() });
     }
 
-    /// What the home has been asked.
+    /// Requests that home has not answered yet.
     pub fn pending(&self) -> MutexGuard<'_, HashMap<CallId, Pending>> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }

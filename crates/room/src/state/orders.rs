@@ -194,7 +194,7 @@ pub enum Order {
     Recall {
         /// PID of the process that this is about.
         pid: i32,
-        /// What home asks for.
+        /// The wish of home.
         recall: Recall,
     },
     /// The memory of a body is to go home while it runs.
@@ -278,7 +278,7 @@ pub struct Recall {
     pub onward: bool,
     /// The try in which its memory was sent home while it ran.
     pub ahead: Option<room_protocol::message::onward::Ticket>,
-    /// What becomes of those with which it shares memory.
+    /// The destination of the processes with which it shares memory.
     pub family: room_protocol::message::Family,
 }
 
@@ -400,7 +400,7 @@ pub enum News {
     },
 }
 
-/// What is to be shown.
+/// The descriptors that are to be shown.
 #[derive(Clone, Copy, Debug)]
 pub enum Which {
     /// Only this descriptor.

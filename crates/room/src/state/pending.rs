@@ -8,14 +8,14 @@ use room_protocol::message::CallId;
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// What is to be done when the home has answered.
+/// The work that is due when home has answered.
 #[derive(Debug)]
 pub enum Pending {
     /// Answer a guest's call that waits at its listener.
     Notified {
         /// The path that is looked at.
         waiting: Waiting,
-        /// What follows from the result.
+        /// The step that follows from the result.
         after: After,
         /// The call consumes something (a child's end, a signal sent): its result must not get
         /// lost.
@@ -52,7 +52,7 @@ pub enum Pending {
     Held {
         /// TID of the thread on this node.
         host: HostTid,
-        /// What follows from the result.
+        /// The step that follows from the result.
         after: After,
         /// As above: who asks home then also cancels.
         asked: bool,

@@ -1,4 +1,4 @@
-//! What the warden's threads share.
+//! The state that the warden's threads share.
 
 use crate::sandbox::spares::Spares;
 use crate::state::files::devices::table::Devices;
@@ -21,7 +21,7 @@ pub struct Shared {
     pub unpassed: crate::state::unpassed::Unpassed,
     /// The link to the home, and the answers that the room waits for.
     pub home: HomeLink,
-    /// Who lives here.
+    /// The guests of this room.
     guests: Mutex<Guests>,
     /// To the tracer.
     pub orders: Orders,
@@ -31,13 +31,13 @@ pub struct Shared {
     pub owed: crate::state::due_before_return::Owed,
     /// Ways to other rooms and from them.
     pub direct_links: crate::state::transfer::direct_links::DirectLinks,
-    /// What has gone home of bodies that run.
+    /// Pages of running bodies that have gone home.
     pub homeward: crate::state::transfer::homeward_tries::HomewardTries,
     /// Processes on their way in.
     pub incoming: crate::state::transfer::incoming_queue::IncomingQueue,
     /// Pages of those who were here.
     pub page_cache: checkpoint::PageCache,
-    /// What home has of those who come.
+    /// Pages that home has of bodies that come.
     pub stocked: crate::state::transfer::peer_pages::AtHome,
     /// Processes that run here, and whose pages follow.
     pub postcopy: crate::state::transfer::postcopy_queue::PostcopyQueue,
@@ -47,7 +47,7 @@ pub struct Shared {
     pub bodies: link::Bodies,
     /// Bodies that went on at home, whose pages follow.
     pub lenders: checkpoint::Lenders,
-    /// What bodies used.
+    /// The usage of bodies.
     pub ledger: Ledger,
     /// The home's /dev.
     pub devices: Devices,
@@ -138,7 +138,7 @@ impl Shared {
         self.killed_for_memory.fetch_update(Ordering::Relaxed, Ordering::Relaxed, told).is_ok()
     }
 
-    /// Who lives here.
+    /// The guests of this room.
     pub fn guests(&self) -> MutexGuard<'_, Guests> {
         lock(&self.guests)
     }

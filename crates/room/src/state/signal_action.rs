@@ -1,4 +1,4 @@
-//! What a guest's program does with a signal.
+//! The actions of a guest's program on signals.
 
 use os::ptrace::HostTid;
 

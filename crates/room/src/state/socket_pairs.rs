@@ -1,4 +1,4 @@
-//! What is known of sockets that were made in the room.
+//! Facts about sockets that were made in the room.
 
 use os::pairs::Diagnosis;
 use os::process;
@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Mutex, OnceLock};
 
-/// What is known of sockets that were made in the room.
+/// Facts about sockets that were made in the room.
 #[derive(Debug, Default)]
 pub struct Pairs {
     /// Number of the mount that all sockets are of.

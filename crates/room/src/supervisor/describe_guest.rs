@@ -306,7 +306,7 @@ impl DescribedBody<'_> {
         let OpenDescriptor { fd, info, link } = open;
         let offset = info.offset;
         if link.starts_with("/proc") {
-            // What the room says of its processes is what home says of their deputies.
+            // The room says of its processes the same as home says of their deputies.
             let known = PathBuf::from(OsString::from_vec(known_as(link.as_os_str().as_bytes())));
             return Ok(Opened::File { file: files.own(checkpoint::nameable(&known, info)), offset });
         }

@@ -64,7 +64,7 @@ pub fn run(
 ) -> Result<HopReport, MoveError> {
     must_be_away(room, pid)?;
     let this = MigrationSession::begin(room, pid, Side::Room, options.pace, progress)?;
-    // What follows comes in any case.
+    // The rest comes in any case.
     if options.how != How::Post {
         this.offer_leftover();
     }
@@ -80,7 +80,7 @@ pub fn run(
 
 impl MigrationSession {
     fn come(&self, options: MoveOptions, why: Why) -> Result<HopReport, MoveError> {
-        // Who waits for it has nothing of a shorter stop.
+        // A process that waits for the moved one gains nothing by a shorter stop.
         let ahead = if why.must_come() { None } else { self.come_ahead(options)? };
         if !why.must_come()
             && !matches!(options.how, How::Stop | How::Flush)
@@ -91,7 +91,7 @@ impl MigrationSession {
             return Err(e);
         }
         let follow_bytes = self.follow_bytes("home", options);
-        // What comes at once takes long, and nobody waits for microseconds.
+        // The part that comes at once takes long, and nobody waits for microseconds.
         let awake = ahead.is_some().then(Awake::now);
         self.hold_signals();
         let (pid, pace, family) = (self.pid, options.pace, why.family());

@@ -26,7 +26,7 @@ impl MigrationSession {
         let want = move |range| asking.tell(&ToRoom::Fetch { pid, ranges: vec![range] });
         let ended = move |result: Result<(), String>| {
             let is_there = result.is_ok();
-            // Who does not wait has killed it.
+            // A parent that does not wait has killed it.
             let _ = ending.sessions.tell(pid, RoomEvent::Complete(result));
             if let Some(Err(e)) = is_there.then(|| checkpoint::make_huge(pid, &huge)) {
                 tracing::debug!("process {pid}: {e}");

@@ -34,9 +34,9 @@ pub struct Terms<'a> {
 
 /// A process that stands still, with its threads collected.
 pub struct Leaving {
-    /// What the process holds.
+    /// Descriptors and memory of the process.
     pub now: ProcessSnapshot,
-    /// What the room was told of the process.
+    /// The description of the process that the room has.
     pub place: Place,
     /// Its threads, and the way into them.
     pub collected: Collected,
@@ -46,7 +46,7 @@ pub struct Leaving {
     pub was_stopped: bool,
 }
 
-/// What remains to be done when all was sent that goes at once.
+/// The rest of a move after everything that goes at once was sent.
 struct Sent {
     following: Option<OutboundPostcopy>,
     since: Since,
@@ -116,7 +116,7 @@ impl MigrationSession {
         if now.is_served_by(&prepared.observed) {
             return Ok(now);
         }
-        // What has gone ahead would have to be sent again while the process stands still.
+        // The pages that went ahead would have to be sent again while the process stands still.
         let is_much = || checkpoint::is_much(self.pid, terms.follow_bytes).unwrap_or_default();
         if !terms.carefully && !headstart.is_none() && is_much() {
             return Err(MoveError::Changed);
@@ -173,7 +173,7 @@ impl MigrationSession {
         }
         let left = headstart.left(self.pid, &image, follow_bytes)?;
         self.done("look");
-        // What is little goes at once, so that the room wakes up once.
+        // A small rest goes at once, so that the room wakes up once.
         let _gathered = left.bytes.as_ref().and(self.room.link.downlink()).map(link::Sender::gather);
         os::fault::at("pages")?;
         self.send_left(&left, &image, headstart.is_none())?;

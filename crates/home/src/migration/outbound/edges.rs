@@ -1,4 +1,4 @@
-//! What happens to descriptors that stay at home while their process leaves: see
+//! Events at descriptors that stay at home while their process leaves: see
 //! [`crate::restore::edges`] for why that counts.
 
 use crate::migration::error::MoveError;
@@ -39,7 +39,7 @@ impl MigrationSession {
         let mut since = Since::default();
         if !standins.is_empty() {
             since.standins = standins.keys().copied().collect();
-            // It may watch them only since its body was prepared.
+            // The instance may watch them only since its body was prepared.
             standins.retain(|standin, _| !self.room.table().anchors.contains_key(standin));
             let pidfd = PidFd::open(self.pid)?;
             for (standin, fd) in standins {

@@ -55,7 +55,7 @@ pub fn run(
         return Err(MoveError::Moving);
     }
     let OutwardRequest { options, asker_uid } = request;
-    // It is at home's memory already.
+    // The memory is home's already.
     let options = if options.how == How::Flush { MoveOptions { how: How::Post, ..options } } else { options };
     let this = MigrationSession::begin(room, pid, Side::Home, options.pace, progress)?;
     this.asker_uid.set(asker_uid);

@@ -14,9 +14,9 @@ use room_protocol::message::{Place, StandinId};
 
 /// A body that waits in the room for its image.
 pub struct Prepared {
-    /// What the process held when the body was made.
+    /// Descriptors and memory of the process when the body was made.
     pub observed: ProcessSnapshot,
-    /// What the room was told of the process.
+    /// The description of the process that the room has.
     pub place: Place,
 }
 

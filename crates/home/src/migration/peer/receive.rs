@@ -38,7 +38,7 @@ static TALKS: AtomicU32 = AtomicU32::new(0);
 
 /// The room that brings a process.
 pub struct Bringer {
-    /// What the room shows to be let in.
+    /// The ticket that the room shows to be let in.
     pub ticket: Ticket,
     /// The node that hosts that room.
     pub from: String,

@@ -1,4 +1,4 @@
-//! What two stewards of one home say to each other while a process goes from the room of the one to
+//! Messages between two stewards of one home while a process goes from the room of the one to
 //! that of the other: over the socket of the one that it comes to.
 
 use crate::migration::error::MoveError;

@@ -1,4 +1,4 @@
-//! What a room may cache: contents under leases, offers of equal files, and files that are held for
+//! Caches of a room: contents under leases, offers of equal files, and files that are held for
 //! the room. Each file adds its methods to the server, and the thread that hears of changes.
 //!
 //! Imports `base` and `state`.

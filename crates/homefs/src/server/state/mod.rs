@@ -1,4 +1,4 @@
-//! What a server knows: nodes, open files, leases, locks, and the queues of the kernel.
+//! The state of a server: nodes, open files, leases, locks, and the queues of the kernel.
 //!
 //! Each file owns one registry with its methods. Nothing here knows [`super::Server`], sends
 //! anything to the room, or calls code of the other directories.

@@ -213,7 +213,7 @@ fn structure(asked: Asked, argument: usize, bytes: usize, reads: bool) {
     }
 }
 
-/// What a guest's call comes to when home has answered.
+/// A guest's call that home has answered.
 pub enum IpcReply {
     /// The guest gets this result.
     Result(i64),

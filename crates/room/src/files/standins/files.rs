@@ -103,7 +103,7 @@ fn goes_on(room: &Shared, request: &Request<'_>, standin: StandinId, calls: [i64
     Ok((unsaid && room.standin_of(host, args[0] as i32) == Some(standin)).then_some(host))
 }
 
-/// What makes home's offset the kernel's, if that has jumped.
+/// Gives the call that makes home's offset the kernel's, if that has jumped.
 fn align(room: &Shared, standin: StandinId, offset: u64) -> Option<(Call, Step)> {
     let to = room.standins.files.sought_here(standin, offset)?;
     Some((Call::new(libc::SYS_lseek, [0, to, libc::SEEK_SET as u64, 0, 0, 0]), Step::First))
@@ -127,7 +127,7 @@ fn write(room: &Shared, request: &Request<'_>, standin: StandinId) -> Result<Pla
     let on = goes_on(room, request, standin, [libc::SYS_write, libc::SYS_writev, libc::SYS_pwritev2])?;
     let (nr, at) = if on.is_some() { (libc::SYS_write, 0) } else { (libc::SYS_pwrite64, offset) };
     let call = Call { pointers: 0b10, data, ..Call::new(nr, [0, 0, u64::from(size), at, 0, 0]) };
-    // What is appended goes to the end that home knows, wherever the kernel here takes it to be.
+    // Appended bytes go to the end that home knows, wherever the kernel here takes it to be.
     let appends = flags as i32 & libc::O_APPEND != 0;
     let first = on.filter(|_| !appends).and_then(|_| align(room, standin, offset));
     Ok(first.into_iter().chain([(call, Step::Written(on.map(|by| (offset, by))))]).collect())
@@ -198,7 +198,7 @@ fn extended(room: &Shared, request: &Request<'_>) -> Result<Plan, i32> {
     let GetxattrIn { size, .. } = args.take().map_err(|_| libc::EPROTO)?;
     let name = args.string().map_err(|_| libc::EPROTO)?.to_bytes();
     if name == CAPABILITY && !matches!(current_call(room, request), Some((_, libc::SYS_fgetxattr, _))) {
-        // Who may write a file at home has its capabilities dropped there.
+        // A process that may write a file at home has its capabilities dropped there.
         return Err(libc::ENODATA);
     }
     let size = size.min(XATTR_BYTES_MAX);

@@ -14,7 +14,7 @@ use os::ptrace::HostTid;
 use room_protocol::message::StandinId;
 use std::sync::Arc;
 
-/// What is to be done when a call succeeded.
+/// The work that is due when a call has succeeded.
 #[derive(Clone, Debug)]
 pub enum After {
     /// These bytes go into the guest's memory.
@@ -26,14 +26,14 @@ pub enum After {
     /// The same, if home said that there is no shared memory of this key there; else its number is
     /// home's.
     HereIfAbsent {
-        /// Who made the call.
+        /// PID of the caller, at home.
         pid: i32,
         /// The call makes memory that is not there yet, or fails.
         makes: bool,
     },
     /// The process goes home for its call, if what that is about is there.
     HomeIfThere {
-        /// Who made the call.
+        /// PID of the caller, at home.
         pid: i32,
         /// The number that it has.
         nr: u32,
@@ -41,7 +41,7 @@ pub enum After {
     /// Home's open file is somewhere else now: so is the hosting kernel's, if it comes to the same
     /// offset. (It does not if others have moved home's.)
     Sought {
-        /// What stands for it.
+        /// The stand-in of the file.
         standin: StandinId,
         /// Where the kernel here comes to, if that is known.
         expected: Option<u64>,
@@ -136,7 +136,7 @@ impl After {
         }
     }
 
-    /// It touches the guest: to be left to the thread that may wait for that.
+    /// Tells whether the work touches the guest, so that it is left to the thread that may wait.
     pub fn takes_time(&self, result: i64) -> bool {
         match self {
             After::Write(back) | After::WriteElseHere(back) => result >= 0 && !back.is_empty(),
@@ -158,7 +158,7 @@ impl After {
     }
 }
 
-/// What follows when home has answered.
+/// The step that follows when home has answered.
 #[derive(Clone, Copy, Debug)]
 pub enum IpcStep {
     /// A message goes to this address: its type, and as many bytes as the result says.

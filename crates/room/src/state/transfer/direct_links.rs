@@ -22,7 +22,7 @@ pub enum DirectLinkError {
     /// Who it is.
     #[error(transparent)]
     Identity(#[from] identity::Error),
-    /// What came is not what was agreed.
+    /// The other room sent something that was not agreed.
     #[error("{0}")]
     Odd(&'static str),
     /// The kernel refused.
@@ -42,14 +42,14 @@ pub struct DirectLinks {
 pub struct Ways {
     /// Being made, or made.
     pub out: HashMap<i32, Way>,
-    /// Who may bring it; and, when it does, over which socket.
+    /// The room that may bring it, and the socket over which it does.
     pub coming: HashMap<i32, Coming>,
 }
 
 pub struct Way {
     pub ticket: Ticket,
     pub out: Option<DirectLink>,
-    /// What has gone by it already.
+    /// Pages that went by it already.
     pub ahead: Option<Ahead>,
 }
 
@@ -105,7 +105,7 @@ impl DirectLinks {
         }
     }
 
-    /// What of its memory has gone by the way that it is to take.
+    /// The part of its memory that went by the link that it is to take.
     pub fn take_ahead(&self, pid: i32) -> Option<Ahead> {
         self.ways().out.get_mut(&pid).and_then(|way| way.ahead.take())
     }
@@ -121,7 +121,7 @@ impl DirectLinks {
         let out = ways.out.remove(&pid).and_then(|way| way.out);
         let coming = ways.coming.remove(&pid).and_then(|coming| coming.socket);
         drop(ways);
-        // Whoever waits in it goes on.
+        // A thread that waits in it goes on.
         out.into_iter().for_each(|out| drop(out.socket.shutdown(Shutdown::Both)));
         coming.into_iter().for_each(|socket| drop(socket.shutdown(Shutdown::Both)));
     }

@@ -1,4 +1,4 @@
-//! What has gone home of the memory of bodies that run, by process and try.
+//! Pages of running bodies that have gone home, by process and try.
 
 use crate::state::transfer::windows::Windows;
 use checkpoint::Ahead;
@@ -6,7 +6,7 @@ use room_protocol::message::onward::Ticket;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What has gone home of bodies that run, by process and try.
+/// Pages of running bodies that have gone home, by process and try.
 #[derive(Debug, Default)]
 pub struct HomewardTries(Mutex<HashMap<i32, (Ticket, Option<Ahead>)>>);
 

@@ -6,7 +6,7 @@ use room_protocol::page_frames::WINDOW_BYTES;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// What came for a process.
+/// One item that came for a process.
 #[derive(Debug)]
 pub enum IncomingItem {
     /// The body of an image's frame.
@@ -29,7 +29,7 @@ pub enum IncomingItem {
         image: Vec<u8>,
         /// Whose pages follow: the number that their sender knows them by.
         loan: u32,
-        /// Who brought it.
+        /// The home or room that brought it.
         source: Source,
     },
     /// The memory of this process is to be laid out: pages come while it still runs.
@@ -45,10 +45,10 @@ pub enum IncomingItem {
     Lost {
         /// PID of the process, at home.
         pid: i32,
-        /// What happened, in words.
+        /// The failure, in words.
         why: String,
     },
-    /// It will not come, or was killed.
+    /// The process will not come, or was killed.
     Forget {
         /// PID of the process, at home.
         pid: i32,

@@ -1,4 +1,4 @@
-//! Who has pages that a process of this room misses: home, or another room.
+//! The source of pages that a process of this room misses: home, or another room.
 
 use crate::state::home_link::HomeLink;
 use link::Sender as Link;
@@ -6,7 +6,7 @@ use room_protocol::message::onward::Wanted;
 use room_protocol::{Kind, ToHome};
 use std::sync::Arc;
 
-/// Who has the pages.
+/// The home or room that has the pages.
 #[derive(Clone)]
 pub enum Source {
     /// The pages come from home.
@@ -44,7 +44,7 @@ impl Source {
     /// Tells home, or the other room.
     pub fn tell(&self, home: &HomeLink, to_home: ToHome, to_room: &Wanted) {
         match (self, postcard::to_stdvec(to_room)) {
-            // Whoever reads from a way that fails sees it.
+            // The thread that reads from a link that fails sees the failure.
             (Source::Room(link), Ok(bytes)) => drop(link.send(Kind::Message, 0, 0, &[&bytes])),
             _ => home.tell(&to_home),
         }
@@ -58,7 +58,7 @@ impl Source {
             Source::Home if pages.is_empty() => {}
             Source::Home => home.tell(&ToHome::PeerPages { pid, pages }),
             Source::Room(link) => {
-                // Whoever reads from a way that fails sees it.
+                // The thread that reads from a link that fails sees the failure.
                 let told = postcard::to_stdvec(&Wanted::PeerPages { pages, last });
                 let _ = told.map(|bytes| link.send(Kind::Message, 0, 0, &[&bytes]));
             }
@@ -68,7 +68,7 @@ impl Source {
     /// Says that all that it has sent of a process is in place.
     pub fn tell_in_place(&self) {
         if let (Source::Room(link), Ok(bytes)) = (self, postcard::to_stdvec(&Wanted::InPlace)) {
-            // Whoever reads from a way that fails sees it.
+            // The thread that reads from a link that fails sees the failure.
             let _ = link.send(Kind::Message, 0, 0, &[&bytes]);
         }
     }

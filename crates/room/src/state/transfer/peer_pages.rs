@@ -51,7 +51,7 @@ impl AtHome {
         self.all().get_mut(&pid).filter(|has| has.number == number).map(|has| has.stocked.advance(runs, bytes))
     }
 
-    /// What of these pages it has ([`PeerPages::divide`]).
+    /// The pages of these that it has ([`PeerPages::divide`]).
     pub fn divide(&self, pid: i32, runs: &[Run], bytes: &[u8]) -> Option<Divided> {
         self.all().get(&pid)?.stocked.divide(runs, bytes)
     }

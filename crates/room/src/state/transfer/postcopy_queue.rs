@@ -1,4 +1,4 @@
-//! What happens to bodies that run here, and whose pages follow.
+//! Events about bodies that run here, and whose pages follow.
 
 use crate::state::transfer::page_source::Source;
 use checkpoint::Pager;
@@ -6,13 +6,13 @@ use link::Body;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
-/// What happens to them.
+/// An event about them.
 pub enum PostcopyEvent {
     /// One is about to run.
     Begins {
         /// PID of the process, at home.
         pid: i32,
-        /// Who sends them.
+        /// The home or room that sends them.
         loan: u32,
         /// The source of the pages.
         source: Source,
@@ -23,14 +23,14 @@ pub enum PostcopyEvent {
     Pushed {
         /// The body of the message.
         body: Body,
-        /// Who sends it.
+        /// The home or room that sends it.
         source: Source,
     },
     /// A frame of runs that do not follow after all.
     Vacant {
         /// The body of the message.
         body: Vec<u8>,
-        /// Who sends it.
+        /// The home or room that sends it.
         source: Source,
     },
     /// A process has ended: perhaps nobody misses pages any more.
@@ -39,16 +39,16 @@ pub enum PostcopyEvent {
     Complete {
         /// PID of the process, at home.
         pid: i32,
-        /// Who has sent them.
+        /// The home or room that sent them.
         loan: u32,
     },
     /// What is missing of this process will not come.
     Broken {
         /// PID of the process, at home.
         pid: i32,
-        /// Who had it.
+        /// The home or room that had it.
         source: Source,
-        /// What happened, in words.
+        /// The failure, in words.
         why: String,
     },
 }

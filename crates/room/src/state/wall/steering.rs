@@ -13,7 +13,7 @@ pub struct Steering {
     since_ns: i64,
     /// What was shown then.
     from_ns: i64,
-    /// What is to be shown.
+    /// The descriptors that are to be shown.
     to_ns: i64,
 }
 

@@ -9,7 +9,7 @@ use room_protocol::Refusal;
 use room_protocol::message::{CommonPair, CommonPipe};
 use std::collections::BTreeSet;
 
-/// What all pipes and pairs of sockets together may hold: it goes in one message.
+/// The most bytes that all pipes and pairs of sockets together may hold: they go in one message.
 pub const CONTENT_BYTES_MAX: usize = 512 << 10;
 
 /// A descriptor of a body.
@@ -58,7 +58,7 @@ pub struct Commons {
     pub pipes: Vec<CommonPipe>,
     /// Pairs of sockets.
     pub pairs: Vec<CommonPair>,
-    /// What watches any of them.
+    /// Epoll instances that watch any of them.
     pub watches: Vec<Watch>,
     /// The others who have any of them.
     pub others: BTreeSet<i32>,

@@ -64,7 +64,7 @@ pub fn add(room: &Shared, found: &mut Commons, key: &Key, holders: impl Fn(&Key)
     Ok(())
 }
 
-/// What holds for both ends of a pair.
+/// The kind and the state that both ends of a pair have in common.
 #[derive(Clone, Copy)]
 struct PairShape {
     /// Type of the sockets (`SOCK_`).

@@ -9,6 +9,6 @@ pub struct Watch {
     pub pid: i32,
     /// The number of the epoll instance in that process.
     pub epoll: i32,
-    /// What is watched for.
+    /// The events that are watched for.
     pub watched: Watched,
 }

@@ -287,7 +287,7 @@ fn make_objects(inside: &mut Inside, image: &Image, above: i32) -> Result<Vec<i3
     checkpoint::make_objects(inside, image, Some(above), &[])
 }
 
-/// What lies in the memory of an empty process before it is laid out.
+/// The content of an empty process' memory before it is laid out.
 struct PrelaidMemory<'a> {
     /// The address of the region through which the tracer makes calls inside.
     region: u64,

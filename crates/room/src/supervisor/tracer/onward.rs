@@ -27,7 +27,7 @@ pub struct CollectedBody {
     pub pid: i32,
     /// The process as this node numbers it.
     pub host: HostTid,
-    /// What was collected.
+    /// The state that was collected.
     pub image: Image,
     /// If it has at least so many bytes of its own, pages may follow when it runs there.
     pub follow_bytes: u64,

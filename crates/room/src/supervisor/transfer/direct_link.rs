@@ -198,7 +198,7 @@ fn take_in(room: &Shared, socket: TcpStream) -> Result<(), DirectLinkError> {
     if let Err(e) = &ended {
         let why = format!("its way from {peer}: {e}");
         match lends {
-            // Who misses none does not mind.
+            // A process that misses no page does not mind.
             true => room.postcopy.give(PostcopyEvent::Broken { pid, source: body.source, why }),
             // Home waits to hear that it stands.
             false => {

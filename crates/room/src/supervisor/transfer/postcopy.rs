@@ -103,7 +103,7 @@ pub fn start(room: &Arc<Shared>, pid: i32, loan: Loan, missing: MissingPages) ->
                 make_huge(&ending, pid, &huge);
                 ending.postcopy.give(PostcopyEvent::Complete { pid, loan: number });
             }
-            // What it watches stays watched until all who miss pages have ended.
+            // Its ranges stay watched until all processes that miss pages have ended.
             Err(why) => {
                 tracing::error!("the memory of process {pid} does not come: {why}: it is killed");
                 // The tracer may wait for it, in the middle of a call that touches such a page.

@@ -29,7 +29,7 @@ pub struct DeviceTable {
     pub dev: u64,
 }
 
-/// What is done with home's answer.
+/// The use that is made of home's answer.
 #[derive(Clone, Debug)]
 pub enum Step {
     /// LOOKUP of this path; the flags if it is about to be opened.

@@ -22,7 +22,7 @@ mod field {
 /// wchan, start_data to env_end.
 const SECRET: [std::ops::RangeInclusive<usize>; 3] = [26..=30, 35..=35, 45..=51];
 
-/// What the process that asks may see, and whom it asks about.
+/// The rights of the process that asks, and the process that it asks about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Asker {
     /// Root or the owner asks, who see addresses too.

@@ -28,7 +28,7 @@ pub struct ProcTable {
     pub last_handle: u64,
 }
 
-/// What is done with home's answer.
+/// The use that is made of home's answer.
 #[derive(Clone, Debug)]
 pub enum Step {
     Lookup(Vec<u8>),
@@ -39,7 +39,7 @@ pub enum Step {
     Again(String),
     List,
     Content,
-    /// What home knows of this descriptor of a process here.
+    /// Asks home about this descriptor of a process here.
     Info(HostTid, i32),
     /// The locks that a process has on what this descriptor shows.
     Locks(HostTid, i32),

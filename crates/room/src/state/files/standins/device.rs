@@ -28,7 +28,7 @@ pub fn lock_of(bytes: &[u8]) -> FileLock {
 pub struct Device {
     pub device: Answers,
     pub mount_id: AtomicU64,
-    /// What is ready, and who waits for it.
+    /// The readiness of stand-ins, and the requests that wait for it.
     pub readiness: Readiness,
     /// How often home has said that something has happened.
     pub noticed: AtomicU64,
@@ -176,7 +176,7 @@ impl Device {
         self.readiness.begins(standin)
     }
 
-    /// What a stand-in is ready for after a call.
+    /// The readiness of a stand-in after a call.
     pub fn returned(&self, standin: StandinId, events: u16) {
         self.wake(self.readiness.returned(standin, events));
     }

@@ -38,7 +38,7 @@ pub struct Offset {
 /// So often the kernel's offset is looked at until it does not change meanwhile.
 pub const LOOKS_MAX: usize = 100;
 
-/// What the kernel's offset, as it was looked at, says.
+/// The meaning of the kernel's offset, as it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// It is home's.
@@ -52,7 +52,7 @@ pub enum Seen {
     Changed,
 }
 
-/// What one answer of home's is for.
+/// The purpose of one answer of home's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Something had to be done first.
@@ -117,7 +117,7 @@ impl FileTable {
         }
     }
 
-    /// Who moved it, if nobody has since.
+    /// The last thread that moved it.
     pub fn has_gone_on(&mut self, standin: StandinId, times_set: u64) {
         if let Some(known) = self.offsets.get_mut(&standin).filter(|known| known.times_set == times_set) {
             known.before = None;

@@ -23,7 +23,7 @@ pub fn attributes(node: u64) -> Attr {
     Attr { ino: node, mode, size, nlink: 1, blksize: 4096, ..Attr::default() }
 }
 
-/// What a lookup yields that finds a stand-in, this time.
+/// Answers a lookup that finds a stand-in.
 pub fn entry(standin: StandinId) -> EntryOut {
     let nodeid = node(standin);
     EntryOut { nodeid, attr_valid: attributes_valid_s(Some(standin)), attr: attributes(nodeid), ..EntryOut::default() }

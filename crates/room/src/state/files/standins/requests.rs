@@ -3,7 +3,7 @@
 use os::ptrace::HostTid;
 use room_protocol::message::StandinId;
 
-/// What the kernel waits for.
+/// A request of the kernel that waits for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StandinRequest {
     /// The process that waits.
@@ -12,7 +12,7 @@ pub struct StandinRequest {
     pub host: Option<HostTid>,
     /// The request that is answered.
     pub unique: u64,
-    /// What it was.
+    /// The kind of the request.
     pub what: StandinRequestKind,
 }
 

@@ -16,7 +16,7 @@ pub struct Shell {
     pub descriptors: Vec<i32>,
     /// Capabilities that it keeps.
     pub kept: Capabilities,
-    /// It has the guests' filter.
+    /// The process has the guests' filter.
     pub confined: bool,
 }
 
@@ -48,7 +48,7 @@ pub enum ArrivalState {
     Empty(Arrival, Stopped),
     /// Its memory is laid out.
     Mapped(MappedBody),
-    /// It stands, and waits for home's word.
+    /// The body stands, and waits for home's word.
     Stands { threads: Vec<Stopped>, _awake: Option<Awake> },
 }
 
@@ -58,7 +58,7 @@ impl Arriving {
         self.states.insert(pid, ArrivalState::Made(arrival));
     }
 
-    /// It is gone.
+    /// The process is gone.
     pub fn forget(&mut self, pid: i32) {
         self.states.remove(&pid);
     }

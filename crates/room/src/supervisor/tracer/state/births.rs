@@ -43,7 +43,7 @@ impl Births {
         self.unseen.remove(&host);
     }
 
-    /// It exists, and will stop without being asked to.
+    /// The child exists, and will stop without being asked to.
     pub fn is_unseen(&self, host: HostTid) -> bool {
         self.unseen.contains(&host)
     }

@@ -22,12 +22,13 @@ pub enum Phase {
     Starting,
     /// The program runs.
     Running,
-    /// It never will: its process ends, and waits for the porter to reap it.
+    /// The body never will: its process ends, and waits for the porter to reap it.
     Failed {
         /// Home wants to know when.
         awaited: bool,
     },
-    /// It goes on elsewhere; what is left here was killed, and waits for the porter to reap it.
+    /// The body goes on elsewhere; its remains here were killed, and wait for the porter to reap
+    /// them.
     Left,
 }
 

@@ -21,7 +21,7 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub struct Departing {
     pub states: HashMap<i32, DepartureState>,
-    /// What home was told of those that may go to another room.
+    /// The outlines that home has of bodies that may go to another room.
     pub outlines: HashMap<i32, Image>,
     /// Of those that leave together.
     pub memory_groups: MemoryGroups,
@@ -46,15 +46,15 @@ pub struct Departure {
     pub stopped: bool,
     /// For how long its threads had been asleep.
     pub slept: Slept,
-    /// It does not leave itself, but stands still for this one.
+    /// The body does not leave, but stands still for this one.
     pub leader: Option<i32>,
-    /// It does not leave itself, but stands still until what it passes is home's.
+    /// The body does not leave, but stands still until home has the files that it passes.
     pub passing: Option<Passing>,
     /// Files that it has in common with others.
     pub asked: Option<Takeover>,
     /// Open files of its that may have locks of their own, once they were looked for.
     pub locked: Option<Vec<LockedFile>>,
-    /// What becomes of those with which it shares memory,
+    /// The destination of the processes with which it shares memory,
     pub family: Family,
     /// and who they are, when all of them stand still.
     pub relatives: Vec<i32>,
@@ -64,9 +64,9 @@ pub struct Departure {
     pub follow_bytes: u64,
     /// How its pages go.
     pub pace: Pace,
-    /// It goes to another room.
+    /// The process goes to another room.
     pub onward: Option<Onward>,
-    /// It goes home, where this is in place.
+    /// The process goes home, where this is in place.
     pub ahead: Headstart,
     /// A thread that will send it.
     pub sender: Option<Standby>,
@@ -78,12 +78,12 @@ pub struct Departure {
 pub const NO_THREAD: &str = "no thread to send it";
 
 impl Departure {
-    /// It stands still for this one.
+    /// The body stands still for this one.
     pub fn following(slept: Slept, leader: i32) -> Departure {
         Departure { leader: Some(leader), ..Departure::leaving(slept, Family::Stays) }
     }
 
-    /// It passes descriptors, and stands still for itself.
+    /// The body passes descriptors, and stands still for itself.
     pub fn passing(slept: Slept, pid: i32, passing: Passing) -> Departure {
         Departure { passing: Some(passing), ..Departure::following(slept, pid) }
     }
@@ -129,15 +129,15 @@ pub const LEAVING: i32 = -1;
 /// Where a body goes that leaves for another room.
 #[derive(Debug)]
 pub struct Onward {
-    /// What the body holds that was made for it there.
+    /// Objects of the body that were made for it there.
     pub outline: Image,
     /// The way to the other room.
     pub way: DirectLink,
-    /// What has gone by it already.
+    /// Pages that went by it already.
     pub ahead: Headstart,
 }
 
-/// What home was asked to take over.
+/// The files that home was asked to take over.
 #[derive(Debug)]
 pub struct Takeover {
     pub files: Vec<(StandinId, Arc<OwnedFd>, CommonOpenFile)>,

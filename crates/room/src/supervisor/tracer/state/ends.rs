@@ -2,7 +2,7 @@
 
 use crate::state::orders::News;
 
-/// What a parent is told when the body of its child has ended.
+/// The news for a parent when the body of its child has ended.
 #[derive(Debug, Default)]
 pub struct Ends {
     pub waiting: Vec<(i32, News)>,

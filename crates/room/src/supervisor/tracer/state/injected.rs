@@ -1,4 +1,4 @@
-//! What threads are to do themselves when they stop next.
+//! Work that threads are to do themselves when they stop next.
 
 use crate::state::orders::Which;
 use os::ptrace::HostTid;
@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-/// What a thread is to do.
+/// Work for a thread.
 #[derive(Clone, Debug)]
 pub enum Task {
     /// Send a signal: to which thread (by its number in the room), if it is for one, and what it
@@ -20,7 +20,7 @@ pub enum Task {
     Track(Sender<Result<OwnedFd, String>>),
 }
 
-/// What threads are to do, and for how long they slept when that came.
+/// Work that threads are to do, and how long they had slept when it came.
 #[derive(Debug, Default)]
 pub struct Injected {
     pub waiting: HashMap<HostTid, (Duration, Vec<Task>)>,

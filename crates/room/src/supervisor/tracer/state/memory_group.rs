@@ -3,7 +3,7 @@
 use os::areas::Shown;
 use std::collections::{HashMap, HashSet};
 
-/// What was sent of memories in common, by the first of those that leave.
+/// Pages of memories in common that the first of those that leave has sent.
 #[derive(Debug, Default)]
 pub struct MemoryGroups(pub HashMap<i32, HashSet<Shown>>);
 
@@ -18,7 +18,7 @@ impl MemoryGroups {
         memories.iter().map(|memory| !sent.insert(*memory)).collect()
     }
 
-    /// It is over.
+    /// The departure is over.
     pub fn forget(&mut self, first: i32) {
         self.0.remove(&first);
     }

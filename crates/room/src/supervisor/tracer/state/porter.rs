@@ -13,7 +13,7 @@ pub struct Porter {
     pub under_way: Option<Then>,
 }
 
-/// What follows from the porter's answer.
+/// The step that follows from the porter's answer.
 #[derive(Debug)]
 pub enum Then {
     /// The body was started, or not.

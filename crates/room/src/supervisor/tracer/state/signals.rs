@@ -13,7 +13,7 @@ pub struct Signals {
     pub last_ticket: u32,
     /// The last tickets of each standard signal.
     pub standard: HashMap<Target, VecDeque<u64>>,
-    /// What came for processes before their programs ran.
+    /// Signals that came for processes before their programs ran.
     pub early: HashMap<i32, Waiting>,
     /// Threads that wait for a signal, and where what it carries is to be put.
     pub takers: HashMap<HostTid, u64>,

@@ -20,11 +20,11 @@ pub struct UnsupportedCall {
 pub enum UnsupportedCallState {
     /// Its call will fail, and is to be made again.
     Failing,
-    /// It will stop before its call.
+    /// The thread will stop before its call.
     Asked,
     /// The thread has stopped.
     Held(Stopped),
-    /// It is leaving, or was.
+    /// The process is leaving, or was.
     Leaving,
     /// Its process cannot go home.
     Stays,
