@@ -33,7 +33,7 @@ total = 0
 try:
     while data := os.read(reader, 5000):
         total += len(data)
-        if not child and total > 100000: open("talks.%d" % index, "w").close(); total = -1 << 60
+        if not child and total > 100000: open("talks.%d" % index, "w").close(); total = 0
     how = "end"
 except OSError as e: how = "reset" if e.errno in (104, 32) else str(e)
 if not child: os.write(1, b"%s %s\n" % (kind.encode(), how.encode()))
@@ -58,13 +58,14 @@ fn peers_of_processes_on_a_dead_node_see_their_end() {
         for task in 1 3 5 7; do tern move $(cat task.$task) n3 || exit 1; done
         for task in 0 4; do tern move $(cat task.$task) n2 || exit 1; done
         rm -f talks.*
+        # Each pair goes on talking, from where its ends are now.
+        until_ '[ $(ls talks.* 2> /dev/null | wc -l) = 4 ]'
         touch away
         wait $all; echo "status $?"; sort said; cat errors >&2"#
     );
     let mut job = lab.spawn("n1", ["timeout", "120", "bash", "-c", &script]).unwrap();
     let away = lab.root("n1").unwrap().join("tmp/star/away");
     common::eventually("all have moved", || away.exists() || job.try_wait().unwrap().is_some());
-    std::thread::sleep(std::time::Duration::from_secs(1));
     lab.kill_node("n3").unwrap();
     let output = job.wait_with_output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
