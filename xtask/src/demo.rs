@@ -158,7 +158,7 @@ for turn in range(40):
     print(turn, h.hexdigest()[:16], flush=True)
 ' > said & pid=$!
 for place in n2 n3 home; do
-    until [ "$(wc -l < said)" -gt "${lines:-0}" ]; do sleep 0.05; done
+    until [ "$(cat said 2> /dev/null | wc -l)" -gt "${lines:-0}" ]; do sleep 0.05; done
     echo "$ tern move PID $place"; tern move $pid $place
     [ $place = home ] || tern ps
     lines=$(wc -l < said)
