@@ -8,9 +8,11 @@ use crate::tool::{self, Result, tree};
 
 /// Every node needs the first; those who try and measure need the second, too.
 const PROGRAMS: [&str; 2] = ["tern", "tern-lab"];
+/// The second has a machine waited for that sleeps.
+const UNITS: [&str; 2] = ["ternd.service", "tern-sleep.service"];
 
 /// Builds `target/dist`: programs without symbols, `NAME.debug` with them (found by debuggers
-/// through a link in the program), and the systemd unit.
+/// through a link in the program), and the systemd units.
 pub fn run() -> Result<()> {
     let tern = tool::build_release()?;
     let dist = tree().join("target/dist");
@@ -20,9 +22,12 @@ pub fn run() -> Result<()> {
         separate(&built, &program)?;
         println!("{:>6.1} MB  {}", megabytes(&program), program.display());
     }
-    let unit = dist.join("ternd.service");
-    fs::copy(tree().join("dist/ternd.service"), &unit).map_err(|e| format!("cannot write {}: {e}", unit.display()))?;
-    println!("           {}", unit.display());
+    for name in UNITS {
+        let unit = dist.join(name);
+        let copied = fs::copy(tree().join("dist").join(name), &unit);
+        copied.map_err(|e| format!("cannot write {}: {e}", unit.display()))?;
+        println!("           {}", unit.display());
+    }
     Ok(())
 }
 

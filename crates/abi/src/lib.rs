@@ -171,3 +171,33 @@ pub const THREAD_AREA_BYTES: usize = STACK_BYTES + 4096 + DATA_BYTES;
 
 const _: () = assert!(size_of::<Request>() == 88 && size_of::<Reply>() == 16 && size_of::<Start>() == 104);
 const _: () = assert!(size_of::<ThreadBlock>() == 32);
+
+/// The agreement between `tern` and the library that programs below `tern make` preload
+/// (`blobs/exec-hook`).
+///
+/// Before it executes a program, the library sends one packet to the socket that
+/// [`spread::SOCKET`] names: [`spread::ASK`], then words, each ended by NUL: the file, and the
+/// program's arguments. The answer is one byte: [`spread::STAYS`] or [`spread::GOES`]. A program
+/// that goes is executed by way of the `tern` that lies beside the socket as [`spread::TOOL`], with
+/// the words [`spread::JOB`], the file, and the arguments.
+pub mod spread {
+    /// Environment variable: path of the socket.
+    pub const SOCKET: &[u8] = b"TERN_SPREAD=";
+    /// Environment variable: what is executed with it, and not empty, stays where it is, with all
+    /// that it starts.
+    pub const LOCAL: &[u8] = b"TERN_LOCAL=";
+    /// Environment variable: path of the FIFO that holds make's tokens.
+    pub const TOKENS: &[u8] = b"TERN_TOKENS=";
+    /// First byte of a question.
+    pub const ASK: u8 = b'A';
+    /// Longest question, bytes; what is longer is cut off.
+    pub const ASK_BYTES: usize = 4096;
+    /// The answer for a program that is executed as it is.
+    pub const STAYS: u8 = b'S';
+    /// The answer for a program that is executed by way of `tern`.
+    pub const GOES: u8 = b'G';
+    /// Name of the link to `tern` in the directory of the socket.
+    pub const TOOL: &[u8] = b"tern";
+    /// The first argument of `tern` for such a program.
+    pub const JOB: &[u8] = b"__job";
+}

@@ -1,5 +1,8 @@
 //! The command line of the tool.
 
+mod builds;
+mod usage;
+
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -8,6 +11,9 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use control_protocol::guests::Whom;
 use identity::NodeName;
+
+pub use builds::{MAKE_HELP, Make, SPREAD_HELP, Shell, Spread, SpreadOptions};
+pub use usage::{Usage, UsageBy};
 
 /// The directories of a node.
 #[derive(Clone, Debug, Args)]
@@ -22,6 +28,19 @@ pub struct Dirs {
     /// its progress each second)
     #[arg(long, global = true, env = "TERN_TIMEOUT", value_parser = timeout, default_value = "60s", value_name = "TIME")]
     pub timeout: Duration,
+}
+
+impl Dirs {
+    /// Reads the environment alone: for programs that tern starts.
+    pub fn from_environment() -> Dirs {
+        let path = |name: &str, default: &str| std::env::var_os(name).map_or_else(|| default.into(), PathBuf::from);
+        let named = std::env::var("TERN_TIMEOUT").ok().and_then(|text| timeout(&text).ok());
+        Dirs {
+            state: path(control_protocol::paths::STATE_ENV, identity::DEFAULT_DIR),
+            run_dir: path(control_protocol::paths::RUN_ENV, control_protocol::paths::RUN_DIR),
+            timeout: named.unwrap_or(Duration::from_secs(60)),
+        }
+    }
 }
 
 fn timeout(text: &str) -> Result<Duration, String> {
@@ -53,11 +72,54 @@ pub enum Command {
     Guests(Output),
     /// Send guests home, whoever moved them here (permanently: `tern policy set guests=off`)
     Evict(Evict),
+    /// Get hosts for a program, or give them back
+    Hosts {
+        /// What is asked
+        #[command(subcommand)]
+        what: Hosts,
+    },
+    /// Send all guests away from a node, the quickest first, and take no more: another node with a
+    /// free processor, or home, takes them. Exit status 1 if one stays
+    Drain(Drain),
+    /// Take guests again after `tern drain`
+    Undrain {
+        /// The node; the default is this one
+        node: Option<String>,
+    },
+    /// Say that this machine will be taken away soon, as clouds do with spot instances: drains it,
+    /// and names the processes of this home that end with it
+    Notice {
+        /// Time until the machine goes, such as 30s or 2m
+        #[arg(long = "in", value_name = "TIME", value_parser = seconds)]
+        by_s: u32,
+        /// How to show the result
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Say that this machine will not answer for a while, for it sleeps or is unplugged: processes
+    /// of this home that run elsewhere stand still, and are waited for
+    Suspend(Suspend),
+    /// Say that this machine is there again after `tern suspend`: its processes go on
+    Resume(Output),
+    /// Say that you are at this machine: with `accept=idle`, guests leave as at the first key
+    Back(Back),
+    /// Say that nobody is at this machine: with `accept=idle` it takes guests at once, until the
+    /// next input
+    Away,
     /// Tell why a process runs where it does, what happened to it, and what was refused
     Why(Why),
     /// Run a program on another node
     #[command(about = RUN_ABOUT, after_help = RUN_HELP)]
     Run(Run),
+    /// Run GNU make with jobs on idle hosts
+    #[command(after_help = MAKE_HELP)]
+    Make(Make),
+    /// Run a command (ninja, cargo, a script, xargs -P) whose programs run on idle hosts if it is
+    /// worth it
+    #[command(after_help = SPREAD_HELP)]
+    Spread(Spread),
+    /// Run a shell whose background jobs go to idle hosts
+    Shell(Shell),
     /// Move a running process to a node, or home
     Move(MoveArgs),
     /// Test this machine, or whether programs of this node can run on NODE
@@ -68,7 +130,7 @@ pub enum Command {
         #[command(flatten)]
         output: Output,
     },
-    /// Show ternd's log, or the policy's decisions
+    /// Show ternd's log, the policy's decisions, or evictions
     Log {
         /// Number of lines to show
         #[arg(short = 'n', long, default_value_t = 100)]
@@ -77,6 +139,13 @@ pub enum Command {
         /// replay`
         #[arg(long)]
         decisions: bool,
+        /// Show guests that were sent away from here, and processes of this home that nodes sent
+        /// away
+        #[arg(long, conflicts_with = "decisions")]
+        evictions: bool,
+        /// With --evictions: print one JSON object a line
+        #[arg(long, requires = "evictions")]
+        json: bool,
     },
     /// Show or set how this node decides where processes run
     Policy {
@@ -94,10 +163,87 @@ pub enum Command {
         #[command(flatten)]
         output: Output,
     },
+    /// Show what users of this home have used, here and on other nodes, and how this machine spent
+    /// its time
+    Usage(Usage),
     /// Show the state of the local ternd
     Status(Output),
     /// Show the version
     Version(Output),
+}
+
+/// The actions of `tern hosts`.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Hosts {
+    /// List the programs of this home that hold hosts
+    List(Output),
+    /// Get hosts, those first that nobody has used for longest, and print their names. They are
+    /// kept until the holder ends, gives them back, or others have less than their share. Exit
+    /// status 1 if there is none
+    Request {
+        /// Number of hosts that the holder wants in all
+        count: u32,
+        /// For a process that runs for long: the host is shared with a holder of short ones
+        #[arg(long)]
+        long: bool,
+        /// PID of the program that holds them; the default is the shell that gives the command
+        #[arg(long, value_name = "PID")]
+        holder: Option<i32>,
+        /// How to show the result
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Give hosts back
+    Release {
+        /// Names of the hosts; the default is all of them
+        hosts: Vec<String>,
+        /// PID of the program that holds them; the default is the shell that gives the command
+        #[arg(long, value_name = "PID")]
+        holder: Option<i32>,
+        /// How to show what is left
+        #[command(flatten)]
+        output: Output,
+    },
+}
+
+/// The arguments of `tern drain`.
+#[derive(Clone, Debug, Args)]
+pub struct Drain {
+    /// The node, whose owner must allow that (there: `tern policy set drain-by=`); the default is
+    /// this one
+    pub node: Option<String>,
+    /// Time after which nobody begins to leave, such as 30s or 2m
+    #[arg(long = "by", value_name = "TIME", value_parser = seconds)]
+    pub by_s: Option<u32>,
+    /// Show who would go where, and do nothing
+    #[arg(long)]
+    pub plan: bool,
+    /// Do nothing unless systemd shuts this machine down (for the unit of ternd)
+    #[arg(long, conflicts_with = "plan")]
+    pub if_shutting_down: bool,
+    /// How to show the result
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// The arguments of `tern suspend`.
+#[derive(Clone, Debug, Args)]
+pub struct Suspend {
+    /// Time after which processes elsewhere end if this machine is not back, such as 20m or 12h;
+    /// the default is `suspend_max_ms` of the policy
+    #[arg(long = "for", value_name = "TIME", value_parser = seconds)]
+    pub for_s: Option<u32>,
+    /// How to show the result
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// The arguments of `tern back`.
+#[derive(Clone, Debug, Args)]
+pub struct Back {
+    /// Time for which you are there even without input, such as 90s, 20m or 2h
+    #[arg(long = "for", value_name = "TIME", value_parser = seconds, default_value = "0s")]
+    pub for_s: u32,
 }
 
 /// The arguments of `tern evict`.
@@ -397,6 +543,17 @@ pub fn duration_us(text: &str) -> Result<u64, String> {
     }
 }
 
+/// Parses a time such as `30s`, `20m` or `2h`. Gives seconds.
+///
+/// # Errors
+/// The text has no such form, or exceeds a day.
+pub fn seconds(text: &str) -> Result<u32, String> {
+    const DAY_S: u32 = 86_400;
+    let units = [("s", 1), ("m", 60), ("h", 3600)];
+    let parsed = units.into_iter().find_map(|(unit, s)| text.strip_suffix(unit)?.parse::<u32>().ok()?.checked_mul(s));
+    parsed.filter(|s| *s <= DAY_S).ok_or_else(|| "a time from 0s to 24h, as 30s, 20m or 2h".into())
+}
+
 /// Parses a rate such as `500k`, `100M` or `1.5G`. Gives bytes per second.
 ///
 /// # Errors
@@ -415,13 +572,21 @@ pub fn rate(text: &str) -> Result<u64, String> {
 
 #[cfg(test)]
 mod duration_tests {
-    use super::{duration_us, rate};
+    use super::{duration_us, rate, seconds};
 
     #[test]
     fn rates_have_units_and_bounds() {
         assert_eq!(["500k", "100M", "1.5G"].map(rate), [Ok(500_000), Ok(100_000_000), Ok(1_500_000_000)]);
         for bad in ["5", "100", "M", "-1M", "99k", "2000G", "NaNM", "1 M", "infG", "", "5m"] {
             assert!(rate(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn seconds_have_units_and_bounds() {
+        assert_eq!(["0s", "90s", "20m", "24h"].map(seconds), [Ok(0), Ok(90), Ok(1200), Ok(86_400)]);
+        for bad in ["30", "s", "-1s", "1.5h", "25h", "4294967295h", "5 m", ""] {
+            assert!(seconds(bad).is_err(), "{bad}");
         }
     }
 

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use control_protocol::evictions::Eviction;
 use control_protocol::guests::{HostedGuest, Insist, Leaving, Remaining, Whom};
+use control_protocol::history::ago;
 use control_protocol::tool::{Answer, Request};
 use serde::Serialize;
 
@@ -130,6 +132,24 @@ fn line(outcome: &Outcome) -> String {
     }
 }
 
+/// Shows the last entries of the log of evictions.
+pub(crate) fn log(dirs: &Dirs, lines: u32, json: bool) -> Result<u8, Error> {
+    let Answer::Log { lines } = client::ask(dirs, &Request::Evictions { lines })? else {
+        return Err(client::unexpected());
+    };
+    if json {
+        return Ok(crate::print_lines(&lines));
+    }
+    // An older tern wrote what cannot be read.
+    let entries: Vec<Eviction> = lines.iter().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let now_ms = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX));
+    let shown = entries.iter().flat_map(|entry| {
+        let when = ago(now_ms.saturating_sub(entry.at_ms()));
+        entry.words().into_iter().map(move |words| format!("{when}: {}", show::printable(&words)))
+    });
+    Ok(crate::print_lines(&shown.collect::<Vec<_>>()))
+}
+
 /// Leaves the cluster after the processes of this home have come back and guests have gone.
 pub(crate) fn leave(dirs: &Dirs, force: bool, host: Host) -> Result<(), Error> {
     let mut said = false;
@@ -222,10 +242,15 @@ pub(crate) fn table(guests: &[HostedGuest]) -> String {
             show::cpu_time(g.cpu_us),
             show::mib(g.rss_bytes >> 20),
             show::age(g.here_s),
-            format!("{leaving}{}", show::printable(&g.command)),
+            format!("{}{leaving}{}", waits(g), show::printable(&g.command)),
         ]
     });
     show::table(&["PID", "HOME", "ITS PID", "USER", "TIME", "MEM", "HERE FOR", "COMMAND"], &cells.collect::<Vec<_>>())
+}
+
+/// Says for how long a guest's home has been suspended, if it is.
+fn waits(guest: &HostedGuest) -> String {
+    guest.home_suspended_ms.map_or_else(String::new, |ms| format!("home suspended for {}: ", show::age(ms / 1000)))
 }
 
 /// Prints guests in the chosen format.
@@ -251,6 +276,7 @@ mod tests {
             here_s: 75,
             command: "sleep 9".into(),
             leaving: Some(leaving),
+            home_suspended_ms: None,
         }
     }
 

@@ -6,13 +6,18 @@
 mod address;
 mod args;
 mod client;
+mod drain;
 mod error;
 mod evict;
+mod hosts;
 mod join;
 mod moving;
 mod policy;
 mod run;
 mod show;
+mod spread;
+mod suspension;
+mod usage;
 
 use std::io::{IsTerminal as _, Write as _};
 use std::os::fd::OwnedFd;
@@ -20,11 +25,12 @@ use std::os::fd::OwnedFd;
 use control_protocol::address::Reach;
 use control_protocol::facts::{Finding, Grade};
 use control_protocol::steward::Program;
-use control_protocol::tool::{Answer, Request};
+use control_protocol::tool::{Answer, PresenceWord, Request};
 use serde::Serialize;
 
-pub use args::{Command, Dirs, Output, RUN_ABOUT, RUN_HELP, Run, address};
+pub use args::{Command, Dirs, Output, RUN_ABOUT, RUN_HELP, Run, address, seconds};
 pub use error::Error;
+pub use spread::job;
 
 /// Functions that the binary lends to the tool.
 #[derive(Clone, Copy)]
@@ -38,6 +44,9 @@ pub struct Host {
     pub interrupts: fn() -> std::io::Result<OwnedFd>,
     /// Tells whether only this machine can execute this file for the calling user.
     pub begins_at_home: fn(&std::path::Path) -> bool,
+    /// Makes a child that stands for this process, which has no other thread; it dies with this
+    /// process, if that is said.
+    pub begin_job: fn(bool) -> std::io::Result<Begun>,
     /// Turns this process into the deputy of the program, at the end of the socket.
     pub become_deputy: fn(OwnedFd, &Program) -> !,
     /// Finds the address at which other nodes reach this machine.
@@ -50,13 +59,31 @@ pub struct Host {
     pub abandon: fn(&Dirs) -> Result<(), String>,
 }
 
+/// Which of two processes this is.
+pub enum Begun {
+    /// The new process.
+    Child,
+    /// The parent: waits for the child's end when called, and passes signals on meanwhile.
+    Parent(Box<dyn FnOnce() -> std::io::Result<Ended>>),
+}
+
+/// How a child ended.
+pub struct Ended {
+    /// It ended with status 0.
+    pub success: bool,
+    /// CPU time of it and its children, used here, microseconds.
+    pub cpu_us: u64,
+    /// Ends this process by the signal that ended the child, or gives the child's exit status.
+    pub end: Box<dyn FnOnce() -> u8>,
+}
+
 /// Runs a command and prints errors. Gives the exit status.
 pub fn main(command: &Command, dirs: &Dirs, host: Host) -> u8 {
     match execute(command, dirs, host) {
         Ok(status) => status,
         Err(e) => {
             e.print();
-            e.status(matches!(command, Command::Run(_)))
+            e.status(matches!(command, Command::Run(_) | Command::Spread(_)))
         }
     }
 }
@@ -80,7 +107,18 @@ fn execute(command: &Command, dirs: &Dirs, host: Host) -> Result<u8, Error> {
         Command::Ps(output) => ps(dirs, *output),
         Command::Guests(output) => evict::guests(dirs).map(|guests| evict::print(*output, &guests)),
         Command::Evict(args) => evict::evict(dirs, args),
+        Command::Hosts { what } => hosts::hosts(dirs, what),
+        Command::Drain(args) => drain::drain(dirs, args),
+        Command::Undrain { node } => drain::undrain(dirs, node.as_deref()).map(|()| 0),
+        Command::Notice { by_s, output } => drain::notice(dirs, *by_s, *output),
+        Command::Suspend(args) => suspension::suspend(dirs, args),
+        Command::Resume(output) => suspension::resume(dirs, *output),
+        Command::Back(args) => say_presence(dirs, PresenceWord::Back { for_s: args.for_s }),
+        Command::Away => say_presence(dirs, PresenceWord::Away),
         Command::Why(args) => why(dirs, args),
+        Command::Make(args) => spread::make(dirs, args, host),
+        Command::Spread(args) => spread::spread(dirs, args, host),
+        Command::Shell(args) => spread::shell(dirs, args, host),
         Command::Move(args) => {
             let legs = moving::relocate(dirs, args, host)?;
             Ok(show(args.output, &legs, String::new))
@@ -94,8 +132,10 @@ fn execute(command: &Command, dirs: &Dirs, host: Host) -> Result<u8, Error> {
         Command::Policy { what: args::Policy::Set { changes } } => policy::set(dirs, changes).map(|()| 0),
         Command::Pin(args) => policy::pin(dirs, args).map(|()| 0),
         Command::Replay { file, output } => policy::replay(file, *output),
-        Command::Log { lines, decisions: true } => log(dirs, &Request::Decisions { lines: *lines }),
-        Command::Log { lines, decisions: false } => log(dirs, &Request::Log { lines: *lines }),
+        Command::Log { lines, evictions: true, json, .. } => evict::log(dirs, *lines, *json),
+        Command::Log { lines, decisions: true, .. } => log(dirs, &Request::Decisions { lines: *lines }),
+        Command::Log { lines, .. } => log(dirs, &Request::Log { lines: *lines }),
+        Command::Usage(args) => usage::usage(dirs, args),
         Command::Status(output) => status(dirs, *output),
         Command::Version(output) => {
             let version = Version { version: env!("CARGO_PKG_VERSION"), protocol: control_protocol::codec::VERSION };
@@ -116,6 +156,10 @@ fn nodes(dirs: &Dirs, output: Output) -> Result<u8, Error> {
         Answer::Nodes(rows) => Ok(show(output, &NodesJson::from(rows.as_slice()), || show::nodes(&rows))),
         _ => Err(client::unexpected()),
     }
+}
+
+fn say_presence(dirs: &Dirs, word: PresenceWord) -> Result<u8, Error> {
+    policy::done(client::ask(dirs, &Request::Presence(word))?).map(|()| 0)
 }
 
 fn why(dirs: &Dirs, args: &args::Why) -> Result<u8, Error> {
@@ -231,8 +275,11 @@ struct NodeJson<'a> {
     address: &'a str,
     state: &'static str,
     here: bool,
+    availability: Option<control_protocol::facts::Availability>,
+    unused_s: Option<u32>,
     load: Option<&'a control_protocol::facts::Load>,
     load_age_ms: Option<u64>,
+    suspended: Option<control_protocol::tool::Suspension>,
 }
 
 impl<'a> From<&'a [control_protocol::tool::NodeRow]> for NodesJson<'a> {
@@ -240,10 +287,13 @@ impl<'a> From<&'a [control_protocol::tool::NodeRow]> for NodesJson<'a> {
         let row = |r: &'a control_protocol::tool::NodeRow| NodeJson {
             name: &r.name,
             address: &r.address,
-            state: if r.alive { "alive" } else { "down" },
+            state: show::state(r),
             here: r.here,
+            availability: r.load.filter(|_| r.alive).map(|(l, _)| l.availability),
+            unused_s: r.load.filter(|_| r.alive).map(|(l, _)| l.unused_s),
             load: r.load.as_ref().map(|(l, _)| l),
             load_age_ms: r.load.map(|(_, age)| age),
+            suspended: r.suspended,
         };
         NodesJson(rows.iter().map(row).collect())
     }

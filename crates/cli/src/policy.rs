@@ -34,8 +34,11 @@ pub(crate) fn settings(dirs: &Dirs) -> Result<Vec<SettingRow>, Error> {
 
 pub(crate) fn set(dirs: &Dirs, changes: &[(String, String)]) -> Result<(), Error> {
     done(client::ask(dirs, &Request::SetPolicy { changes: changes.to_vec() })?)?;
-    let closes =
-        |(name, value): &(String, String)| name == "guests" && matches!(value.as_str(), "off" | "no" | "false");
+    let closes = |(name, value): &(String, String)| match name.as_str() {
+        "guests" => matches!(value.as_str(), "off" | "no" | "false"),
+        "accept" => value == "never",
+        _ => false,
+    };
     if changes.iter().any(closes) { evict::tell_of_guests(dirs) } else { Ok(()) }
 }
 
@@ -50,7 +53,7 @@ pub(crate) fn pin(dirs: &Dirs, args: &args::Pin) -> Result<(), Error> {
     done(client::ask(dirs, &Request::Pin { pid: args.pid, pin })?)
 }
 
-fn done(answer: Answer) -> Result<(), Error> {
+pub(crate) fn done(answer: Answer) -> Result<(), Error> {
     if answer == Answer::Done { Ok(()) } else { Err(client::unexpected()) }
 }
 

@@ -19,8 +19,18 @@ const DEFAULT_PATH: &str = "/bin:/usr/bin";
 /// The number of further requests for a place if the room ended meanwhile.
 const MORE_TRIES: u32 = 2;
 
-/// Asks for a place. On success, the socket is the deputy's channel. A program that only home can
-/// execute runs here, and this does not return.
+/// The environment of a program, by name.
+pub(crate) type Environment = Vec<(OsString, OsString)>;
+
+/// A program's file, and the environment that the program is to have.
+pub(crate) struct Found {
+    /// Path of the file.
+    pub(crate) path: PathBuf,
+    /// All of the environment.
+    pub(crate) environment: Environment,
+}
+
+/// Finds the program, and asks for a place ([`place_found`]).
 pub(crate) fn place(
     dirs: &Dirs,
     args: &args::Run,
@@ -28,12 +38,24 @@ pub(crate) fn place(
 ) -> Result<(OwnedFd, Program), Error> {
     let Some(name) = args.command.first() else { return Err(Error::NotFound { program: String::new() }) };
     let path = resolve(name, std::env::var_os("PATH").as_deref())?;
-    if begins_at_home(&path) && args.strict {
-        return Err(Error::OnlyAtHome { program: path.display().to_string() });
+    place_found(dirs, args, Found { path, environment: std::env::vars_os().collect() }, begins_at_home)
+}
+
+/// Asks for a place. On success, the socket is the deputy's channel. A program that only home can
+/// execute runs here, and this does not return.
+pub(crate) fn place_found(
+    dirs: &Dirs,
+    args: &args::Run,
+    found: Found,
+    begins_at_home: fn(&Path) -> bool,
+) -> Result<(OwnedFd, Program), Error> {
+    if begins_at_home(&found.path) && args.strict {
+        return Err(Error::OnlyAtHome { program: found.path.display().to_string() });
     }
-    if begins_at_home(&path) {
-        return Err(run_here(&path, args));
+    if begins_at_home(&found.path) {
+        return Err(run_here(&found, args));
     }
+    let Found { path, environment } = found;
     let mut argv: Vec<Vec<u8>> = args.command.iter().map(|a| a.as_bytes().to_vec()).collect();
     let path = if is_plain_script(&path) {
         argv.splice(..1, [SHELL.as_bytes().to_vec(), path.into_os_string().into_vec()]);
@@ -44,7 +66,7 @@ pub(crate) fn place(
     let program = Program {
         path: path.into_os_string().into_vec(),
         argv,
-        envp: std::env::vars_os().map(|(k, v)| [k.as_bytes(), b"=", v.as_bytes()].concat()).collect(),
+        envp: environment.iter().map(|(k, v)| [k.as_bytes(), b"=", v.as_bytes()].concat()).collect(),
         blocked: blocked_signals(),
     };
     let sealed = seal(&program).map_err(|source| Error::Local { what: "pass the program on", source })?;
@@ -65,7 +87,7 @@ pub(crate) fn place(
     let (answer, socket) = asked?;
     match answer {
         Answer::Placing { .. } => Ok((socket, program)),
-        Answer::Here => Err(run_as_it_is(&program)),
+        Answer::Here => Err(run_as_it_is(&program, environment)),
         _ => Err(client::unexpected()),
     }
 }
@@ -80,23 +102,26 @@ fn homecoming(args: &args::Run) -> Homecoming {
 }
 
 /// Becomes the program, for which home was chosen. Returns an error if that fails.
-fn run_as_it_is(program: &Program) -> Error {
+fn run_as_it_is(program: &Program, environment: Environment) -> Error {
     let words = |words: &[Vec<u8>]| words.iter().cloned().map(OsString::from_vec).collect::<Vec<_>>();
     let (name, rest) = program.argv.split_first().map_or((&program.path, &[][..]), |(name, rest)| (name, rest));
     let path = OsStr::from_bytes(&program.path);
-    let source = std::process::Command::new(path).arg0(OsStr::from_bytes(name)).args(words(rest)).exec();
+    let mut command = std::process::Command::new(path);
+    let source = command.arg0(OsStr::from_bytes(name)).args(words(rest)).env_clear().envs(environment).exec();
     Error::NotExecutable { program: path.to_string_lossy().into_owned(), source }
 }
 
 /// Becomes the program, as if the user had started it without `tern run`. Returns an error if that
 /// fails.
-fn run_here(path: &Path, args: &args::Run) -> Error {
+fn run_here(found: &Found, args: &args::Run) -> Error {
+    let path = &found.path;
     let program = path.display().to_string();
     if args.on.is_some() && !args.quiet {
         eprintln!("tern run: {program} runs here: only its home can execute it (set-user-id, unreadable, or 32-bit)");
     }
     let (name, words) = args.command.split_first().map_or((path.as_os_str(), &[][..]), |(name, rest)| (name, rest));
-    let source = std::process::Command::new(path).arg0(name).args(words).exec();
+    let mut command = std::process::Command::new(path);
+    let source = command.arg0(name).args(words).env_clear().envs(found.environment.iter().cloned()).exec();
     Error::NotExecutable { program, source }
 }
 

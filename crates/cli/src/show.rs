@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use control_protocol::facts::{Finding, Grade};
+use control_protocol::facts::{Availability, Finding, Grade, Load};
 use control_protocol::history::ago;
 use control_protocol::tool::{NodeRow, PsRow, WhyReport};
 
@@ -38,10 +38,13 @@ pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
 pub(crate) fn nodes(rows: &[NodeRow]) -> String {
     let cells = rows.iter().map(|r| {
         let load = r.load.map(|(l, _)| l).filter(|_| r.alive);
-        let show = |f: &dyn Fn(&control_protocol::facts::Load) -> String| load.as_ref().map_or_else(|| "-".into(), f);
+        let show = |f: &dyn Fn(&Load) -> String| load.as_ref().map_or_else(|| "-".into(), f);
         vec![
             format!("{}{}", r.name, if r.here { " *" } else { "" }),
-            if r.alive { "alive" } else { "down" }.into(),
+            match r.suspended {
+                Some(spell) => format!("suspended {}", age(spell.since_ms / 1000)),
+                None => state(r).into(),
+            },
             show(&|l| format!("{:.2}", f64::from(l.runnable_milli) / 1e3)),
             show(&|l| match l.capacity_milli {
                 whole if whole == l.cores * 1000 => l.cores.to_string(),
@@ -49,11 +52,36 @@ pub(crate) fn nodes(rows: &[NodeRow]) -> String {
             }),
             show(&|l| format!("{:.2}", f64::from(l.speed_milli) / 1e3)),
             show(&|l| format!("{}/{}", mib(l.available_mib.into()), mib(l.memory_mib.into()))),
-            show(&|l| if l.rooms_max == 0 { "no guests".into() } else { l.rooms.to_string() }),
+            show(&|l| l.rooms.to_string()),
+            show(&availability),
             r.address.clone(),
         ]
     });
-    table(&["NODE", "STATE", "LOAD", "CORES", "SPEED", "FREE/MEM", "ROOMS", "ADDRESS"], &cells.collect::<Vec<_>>())
+    table(
+        &["NODE", "STATE", "LOAD", "CORES", "SPEED", "FREE/MEM", "ROOMS", "GUESTS", "ADDRESS"],
+        &cells.collect::<Vec<_>>(),
+    )
+}
+
+/// Says whether a node answers, in a word.
+pub(crate) fn state(row: &NodeRow) -> &'static str {
+    match row.suspended {
+        Some(_) => "suspended",
+        None if row.alive => "alive",
+        None => "down",
+    }
+}
+
+/// Says whether a node takes guests, and why not.
+fn availability(load: &Load) -> String {
+    match load.availability {
+        Availability::Open => "open".into(),
+        Availability::Idle => format!("idle {}", age(load.unused_s.into())),
+        Availability::InUse => "in use".into(),
+        Availability::Busy => "busy".into(),
+        Availability::Draining => "draining".into(),
+        Availability::Closed => "closed".into(),
+    }
 }
 
 pub(crate) fn ps(rows: &[PsRow]) -> String {

@@ -1,5 +1,6 @@
 //! What nodes tell each other about themselves.
 
+pub use policy::Availability;
 use serde::{Deserialize, Serialize};
 
 /// What does not change while a daemon runs.
@@ -52,6 +53,10 @@ pub struct Load {
     pub pressure_milli: u32,
     /// What its processes have missed on average, milliseconds (`policy::Lag`).
     pub lag_ms: i32,
+    /// Whether it takes guests, and why not.
+    pub availability: Availability,
+    /// For how long nobody has been at the machine, seconds; 0 where that does not matter.
+    pub unused_s: u32,
 }
 
 /// How good a finding is.

@@ -32,6 +32,8 @@ pub struct HostedGuest {
     pub command: String,
     /// What became of the order to leave, if there was one.
     pub leaving: Option<Leaving>,
+    /// For how long its home has been suspended, milliseconds, if it is.
+    pub home_suspended_ms: Option<u64>,
 }
 
 /// What became of an order to leave a node.
@@ -76,6 +78,34 @@ pub struct TakenBack {
     pub pid: i32,
     /// `None`: the process is not on the asking node (any more).
     pub leaving: Option<Leaving>,
+    /// The node to which it has gone, if it has.
+    pub to: Option<String>,
+}
+
+/// Why guests must leave a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LeaveReason {
+    /// The owner sends these guests away (`tern evict`, `tern leave`).
+    Evicted,
+    /// The owner takes no guests now: the home's policy may find another node first.
+    Closed,
+    /// Somebody is at the machine: at once, to another node or home.
+    InUse,
+    /// The node is about to go: to another node or home.
+    Drains,
+}
+
+impl LeaveReason {
+    /// Says it for people.
+    pub fn words(self) -> &'static str {
+        match self {
+            LeaveReason::Evicted => "its owner sent it away",
+            LeaveReason::Closed => "its owner takes no guests",
+            LeaveReason::InUse => "somebody is at the machine",
+            LeaveReason::Drains => "the node is drained",
+        }
+    }
 }
 
 /// A process that keeps a node in its cluster.

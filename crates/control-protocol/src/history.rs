@@ -64,6 +64,11 @@ pub enum Happening {
         /// For how long it stood still, microseconds.
         freeze_us: u64,
     },
+    /// Its host was lost, and it ended as if killed; or a process that it had started did.
+    Lost {
+        /// The name of the host.
+        node: String,
+    },
 }
 
 /// Who wanted something.
@@ -108,6 +113,7 @@ impl Event {
                 let help = help.as_ref().map_or(String::new(), |help| format!("; {help}"));
                 format!("came home from {from} by itself, for {why}; {}{help}", still(freeze_us))
             }
+            Happening::Lost { node } => format!("it, or a process below it, ended with its host {node}, which is lost"),
         }
     }
 }

@@ -4,11 +4,15 @@
 
 pub mod address;
 pub mod codec;
+pub mod drain;
+pub mod evictions;
 pub mod facts;
 pub mod guests;
 pub mod history;
+pub mod hosts;
 pub mod moves;
 pub mod paths;
 pub mod peer;
 pub mod steward;
 pub mod tool;
+pub mod usage;

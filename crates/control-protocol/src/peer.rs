@@ -5,8 +5,10 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::drain::{DrainOrder, DrainReport};
 use crate::facts::{Facts, Load};
-use crate::guests::TakenBack;
+use crate::guests::{LeaveReason, TakenBack};
+use crate::hosts::{Claim, Granted, Holder};
 use crate::steward::RoomId;
 
 /// Largest message, bytes.
@@ -102,9 +104,38 @@ pub enum PeerRequest {
         pids: Vec<i32>,
         /// Try again what stayed.
         again: bool,
-        /// I take no guests any more: your policy may find another node for them first.
-        closed: bool,
+        /// Why they must leave.
+        reason: LeaveReason,
     },
+    /// Where would these processes of yours go if they had to leave here? Answered by
+    /// [`PeerAnswer::TakingBack`]; nothing is moved.
+    WhereTo {
+        /// PIDs at home, at most [`TAKEN_BACK_MAX`](crate::guests::TAKEN_BACK_MAX).
+        pids: Vec<i32>,
+    },
+    /// Root of my node wants yours to be drained. Refused unless your owner allows that.
+    Drain(DrainOrder),
+    /// A program of mine wants to hold your node, or holds it. Answered by [`PeerAnswer::Granted`],
+    /// or refused in words.
+    ClaimHost {
+        /// The program, and what it holds.
+        claim: Claim,
+        /// It holds the node already.
+        renews: bool,
+    },
+    /// A program of mine does not hold your node any more.
+    ReleaseHost {
+        /// The program that held it.
+        holder: Holder,
+    },
+    /// My node is about to be suspended: wait for it, and let your processes here stand still.
+    /// Answered by [`PeerAnswer::Done`] when they do.
+    Suspend {
+        /// For at most so long, milliseconds.
+        for_ms: u32,
+    },
+    /// My node is there again.
+    Wake,
 }
 
 /// The answers to requests.
@@ -138,6 +169,10 @@ pub enum PeerAnswer {
     },
     /// The answer to [`PeerRequest::TakeBack`].
     TakingBack(Vec<TakenBack>),
+    /// The answer to [`PeerRequest::Drain`].
+    Drain(DrainReport),
+    /// The answer to [`PeerRequest::ClaimHost`].
+    Granted(Granted),
 }
 
 /// A newcomer's first message, over TLS without a client certificate.

@@ -155,10 +155,34 @@ pub enum ToSteward {
         /// Whose processes the room has that it leaves.
         owner: u32,
     },
+    /// Steward to steward: has your room the other end of this stream? What follows on this
+    /// connection the two agree on.
+    Stream(StreamSought),
     /// Whose processes does the room have? Answered by [`FromSteward::Owner`].
     Owner,
     /// Does the room's node answer? Answered by [`FromSteward::Link`].
     Link,
+    /// How much CPU time have the room's processes used? Answered by [`FromSteward::Used`].
+    Used,
+    /// The home or the room's node is about to be suspended. Answered when the room's bodies stand
+    /// still, or by [`FromSteward::Failed`]; from then on, a silent link does not count as lost.
+    Suspend {
+        /// For at most so long, milliseconds.
+        for_ms: u32,
+    },
+    /// The suspension is over.
+    Wake,
+}
+
+/// A stream whose other end is sought.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamSought {
+    /// The room that has the stream.
+    pub room: RoomId,
+    /// The name of the end that the room has.
+    pub own: String,
+    /// The name of the other end.
+    pub peer: String,
 }
 
 /// The process that asked to be placed, as the kernel described it when its request came
@@ -237,6 +261,15 @@ pub enum FromSteward {
         /// For how long nothing has come from the node, milliseconds, if something waits for its
         /// answer.
         silent_ms: Option<u64>,
+    },
+    /// The answer to [`ToSteward::Used`].
+    Used {
+        /// Node that hosts the room.
+        host: String,
+        /// Id of the user whose room it is.
+        owner: u32,
+        /// CPU time since the room was made, of all that ran there, microseconds.
+        cpu_us: u64,
     },
 }
 

@@ -10,11 +10,14 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::drain::{DrainOrder, DrainReport};
 use crate::facts::{Finding, Load};
 use crate::guests::{HostedGuest, Insist, Remaining, Whom};
 use crate::history::Event;
+use crate::hosts::{HeldHosts, HostsOrder};
 use crate::moves::{HopReport, MoveOptions, Progress};
 use crate::steward::Guest;
+use crate::usage::UsageReport;
 
 /// First byte of every packet by which the daemon answers.
 pub const CONTROL_TAG: u8 = 0xC0;
@@ -125,6 +128,48 @@ pub enum Request {
         /// What becomes of guests that stay.
         insist: Insist,
     },
+    /// Note that somebody is at this machine, or nobody.
+    Presence(PresenceWord),
+    /// Drain a node (root). Answered by [`Answer::Drain`].
+    Drain {
+        /// The name of the node; this one, if absent.
+        node: Option<String>,
+        /// What is asked.
+        order: DrainOrder,
+    },
+    /// Get hosts for a program, or give them back. Answered by [`Answer::Hosts`].
+    Hosts(HostsOrder),
+    /// This node is about to be suspended, or unplugged (root): rooms wait for it. Answered by
+    /// [`Answer::Suspended`] when their processes stand still.
+    Suspend {
+        /// For at most so long, milliseconds; as the policy says, if absent.
+        for_ms: Option<u32>,
+    },
+    /// The suspension is over (root). Answered by [`Answer::Suspended`].
+    Wake,
+    /// Give the last entries of the log of evictions (root), as JSON.
+    Evictions {
+        /// How many are wanted.
+        lines: u32,
+    },
+    /// What have users of this home used? Users see their own rows, root all. Answered by
+    /// [`Answer::Usage`].
+    Usage {
+        /// The last days that are wanted, today included.
+        days: u32,
+    },
+}
+
+/// What a person says about being at a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PresenceWord {
+    /// Somebody is there, with or without input.
+    Back {
+        /// For at least so long, seconds.
+        for_s: u32,
+    },
+    /// Nobody is there, until the next input.
+    Away,
 }
 
 /// What `tern run` wants when its program, or what descends from it, must go home for what home
@@ -225,6 +270,36 @@ pub enum Answer {
     Here,
     /// To [`Request::Leave`]: these processes keep the node in its cluster.
     Remaining(Vec<Remaining>),
+    /// The answer to [`Request::Drain`].
+    Drain(DrainReport),
+    /// The answer to [`Request::Hosts`].
+    Hosts(Vec<HeldHosts>),
+    /// The answer to [`Request::Usage`].
+    Usage(UsageReport),
+    /// The answer to [`Request::Suspend`] and [`Request::Wake`].
+    Suspended(SuspendReport),
+}
+
+/// The result of the order to suspend this node, or to wake it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SuspendReport {
+    /// Rooms wait at most so long, milliseconds; 0 after the suspension.
+    pub for_ms: u32,
+    /// Nodes whose rooms of this home confirmed, one entry each room.
+    pub rooms: Vec<String>,
+    /// Other members that confirmed.
+    pub members: Vec<String>,
+    /// Failures, in words.
+    pub failures: Vec<String>,
+}
+
+/// A suspension of a node, as another one shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Suspension {
+    /// For how long the node has been suspended, milliseconds.
+    pub since_ms: u64,
+    /// For how long it is waited for still, milliseconds.
+    pub left_ms: u64,
 }
 
 /// What is known of one process.
@@ -270,6 +345,8 @@ pub struct NodeRow {
     pub alive: bool,
     /// It is the node that is asked.
     pub here: bool,
+    /// It has said that it is suspended.
+    pub suspended: Option<Suspension>,
     /// Newest load that has come, and its age in milliseconds.
     pub load: Option<(Load, u64)>,
 }

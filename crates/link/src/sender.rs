@@ -8,7 +8,7 @@ use std::io::Write;
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The number of times that a patient sender lets others pass, for one frame.
 const PATIENCE: usize = 64;
@@ -23,6 +23,8 @@ pub struct Sender {
     counters: Arc<Counters>,
     /// A duplicate of the socket, for threads that must not wait for a sender.
     watched: Option<TcpStream>,
+    /// How often the time limit was set.
+    limits_set: Mutex<u64>,
 }
 
 struct Out {
@@ -69,7 +71,7 @@ impl Sender {
     pub(crate) fn new(socket: TcpStream, seal: Seal, counters: Arc<Counters>) -> Sender {
         let watched = socket.try_clone().ok();
         let out = Mutex::new(Out { socket, seal, unsent_bytes: UNSENT_BYTES, encrypted: Vec::new(), gathering: 0 });
-        Sender { out, hurried: AtomicUsize::new(0), counters, watched }
+        Sender { out, hurried: AtomicUsize::new(0), counters, watched, limits_set: Mutex::new(0) }
     }
 
     /// Gathers the frames of all threads until the guard is dropped. The guard must live for a
@@ -141,8 +143,34 @@ impl Sender {
     /// # Errors
     /// The kernel refuses the value.
     pub fn lose_after(&self, silence: Duration) -> Result<(), LinkError> {
-        lose_after(&lock(&self.out).socket, silence)
-            .map_err(|source| LinkError::Socket { doing: "setting the time limit of the link", source })
+        let mut limits_set = lock(&self.limits_set);
+        *limits_set += 1;
+        self.limit(silence)
+    }
+
+    fn limit(&self, silence: Duration) -> Result<(), LinkError> {
+        // A sender may hold the lock while it waits for a peer that is silent.
+        let set = match &self.watched {
+            Some(watched) => lose_after(watched, silence),
+            None => lose_after(&lock(&self.out).socket, silence),
+        };
+        set.map_err(|source| LinkError::Socket { doing: "setting the time limit of the link", source })
+    }
+
+    /// Does the same as [`Sender::lose_after`] once the peer's kernel owes no answer: the kernel
+    /// would end a link at once that has been silent for longer than its new limit. Waits for that,
+    /// at most for `patience`; another limit that is set meanwhile stays.
+    ///
+    /// # Errors
+    /// The kernel refuses the value.
+    pub fn lose_after_contact(&self, silence: Duration, patience: Duration) -> Result<(), LinkError> {
+        const LOOKED_EVERY: Duration = Duration::from_millis(50);
+        let (begun, limits_set) = (Instant::now(), *lock(&self.limits_set));
+        while self.silence().is_some() && begun.elapsed() < patience {
+            std::thread::sleep(LOOKED_EVERY);
+        }
+        let limits_set_now = lock(&self.limits_set);
+        if *limits_set_now == limits_set { self.limit(silence) } else { Ok(()) }
     }
 
     /// Gives the time for which the peer's kernel has owed an answer; `None` if it owes none.

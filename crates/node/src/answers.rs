@@ -6,15 +6,21 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use control_protocol::drain::DrainOrder;
 use control_protocol::guests::HostedGuest;
-use control_protocol::tool::{Answer, NodeRow, PsRow, Request, Status};
+use control_protocol::peer::{PeerAnswer, PeerRequest};
+use control_protocol::tool::{Answer, NodeRow, PresenceWord, PsRow, Request, Status};
 use identity::{Grant, Invitations, Token};
 use packet::Peer;
 
 use crate::daemon::Daemon;
+use crate::dial::Session;
 use crate::moving::Tool;
 use crate::why::why;
-use crate::{Error, evict, hosted, leave, log, moving, pair, policy_answers, rooms};
+use crate::{
+    Error, accounts, draining, evict, evictions, hosted, hosts, leave, log, moving, pair, policy_answers, rooms,
+    suspending, suspension,
+};
 
 /// Longest validity of an invitation, seconds: 30 days.
 const VALID_MAX_S: u64 = 30 * 24 * 3600;
@@ -56,13 +62,23 @@ pub(crate) fn answer(
             root_only("tern evict")?;
             Ok(Answer::Guests(evict::evict(daemon, &evict::Order { whom, insist })))
         }
+        Request::Drain { node, order } => {
+            root_only("tern drain")?;
+            drain(daemon, node, order)
+        }
+        Request::Suspend { for_ms } => suspend(daemon, peer, for_ms),
+        Request::Wake => wake(daemon, peer),
+        Request::Hosts(order) => Ok(Answer::Hosts(hosts::obey(daemon, peer, order)?)),
+        Request::Evictions { lines } => {
+            root_only("tern log --evictions")?;
+            Ok(Answer::Log { lines: evictions::logged(&daemon.options.run_dir, lines)? })
+        }
+        Request::Usage { days } => Ok(Answer::Usage(accounts::report(daemon, peer, days))),
+        Request::Presence(word) => Ok(note_presence(daemon, peer, word)),
         Request::Status => Ok(Answer::Status(status(daemon))),
         Request::Log { lines } => {
             root_only("tern log")?;
-            let lines = usize::try_from(lines).unwrap_or(usize::MAX);
-            log::tail(&daemon.options.run_dir, lines)
-                .map(|lines| Answer::Log { lines })
-                .map_err(|e| Error::socket("read the log", e))
+            tail(daemon, lines)
         }
         Request::Policy => Ok(policy_answers::show(daemon, peer)),
         Request::SetPolicy { changes } => policy_answers::set(daemon, peer, &changes),
@@ -80,6 +96,45 @@ pub(crate) fn answer(
     }
 }
 
+fn note_presence(daemon: &Arc<Daemon>, peer: Peer, word: PresenceWord) -> Answer {
+    tracing::info!(uid = peer.uid, "presence: {word:?}");
+    daemon.note_presence(word);
+    Answer::Done
+}
+
+fn suspend(daemon: &Arc<Daemon>, peer: Peer, for_ms: Option<u32>) -> Result<Answer, Error> {
+    match peer.uid {
+        0 => Ok(Answer::Suspended(suspending::suspend(daemon, for_ms))),
+        _ => Err(Error::NotAllowed { what: "tern suspend" }),
+    }
+}
+
+fn wake(daemon: &Arc<Daemon>, peer: Peer) -> Result<Answer, Error> {
+    match peer.uid {
+        0 => Ok(Answer::Suspended(suspending::wake(daemon))),
+        _ => Err(Error::NotAllowed { what: "tern resume" }),
+    }
+}
+
+fn tail(daemon: &Daemon, lines: u32) -> Result<Answer, Error> {
+    let lines = usize::try_from(lines).unwrap_or(usize::MAX);
+    let lines = log::tail(&daemon.options.run_dir, lines).map_err(|e| Error::socket("read the log", e))?;
+    Ok(Answer::Log { lines })
+}
+
+/// Drains this node, or asks another one to be drained.
+fn drain(daemon: &Arc<Daemon>, node: Option<String>, order: DrainOrder) -> Result<Answer, Error> {
+    let Some(node) = node.filter(|node| *node != daemon.me().name) else {
+        return Ok(Answer::Drain(draining::obey(daemon, order)?));
+    };
+    let member = daemon.living_soon(&node)?;
+    let asked = async { Session::open(daemon, &member).await?.ask(&PeerRequest::Drain(order)).await };
+    match daemon.runtime.block_on(asked)? {
+        PeerAnswer::Drain(report) => Ok(Answer::Drain(report)),
+        _ => Err(Error::Refused { node, reason: "unexpected answer".into() }),
+    }
+}
+
 fn nodes(daemon: &Daemon) -> Vec<NodeRow> {
     let me = daemon.me();
     let now = Instant::now();
@@ -88,6 +143,7 @@ fn nodes(daemon: &Daemon) -> Vec<NodeRow> {
         address: me.address.to_string(),
         alive: true,
         here: true,
+        suspended: daemon.suspending.shown(),
         load: Some((daemon.load(), 0)),
     }];
     let table = daemon.table();
@@ -97,6 +153,7 @@ fn nodes(daemon: &Daemon) -> Vec<NodeRow> {
             address: known.member.address.to_string(),
             alive: known.alive,
             here: false,
+            suspended: known.suspended.map(suspension::shown),
             load: table
                 .load(known.member.id, now)
                 .map(|(load, age)| (load, u64::try_from(age.as_millis()).unwrap_or(u64::MAX))),

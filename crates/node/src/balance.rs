@@ -101,7 +101,8 @@ impl Rounds {
             tracing::warn!("what the policy may move is not remembered: {e}");
         }
         let of_owner = self.daemon.policy.settings();
-        if !of_owner.moves {
+        // Measures of that time say nothing about load.
+        if !of_owner.moves || self.daemon.suspending.is_under_way() {
             self.daemon.balance.speeds.retain(|_| false);
             return self.tracked.clear();
         }

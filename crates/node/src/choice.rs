@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use control_protocol::facts::Load;
+use control_protocol::peer::{Member, PeerAnswer, PeerRequest};
 use control_protocol::steward::RoomId;
 
 use crate::Error;
 use crate::choices::{Candidate, program_of};
 use crate::daemon::Daemon;
+use crate::dial::Session;
 use crate::placement::Refusal;
 use crate::rooms;
 use crate::root_trust::Hosts;
@@ -49,9 +51,29 @@ pub(crate) fn named(
     }
     let member = daemon.living_soon(name)?;
     hosts.check(name)?;
+    check_takes_guests(daemon, &member)?;
     let steward = rooms::steward_on(daemon, &member, owner, any_cpu)?;
     daemon.choices.add(name);
     Ok((member.name, steward))
+}
+
+/// Checks that a node takes guests: where the user has a room already, nobody else asks the node.
+/// What was heard of it may be old, so it is asked before it is given up.
+///
+/// # Errors
+/// It takes none.
+fn check_takes_guests(daemon: &Arc<Daemon>, member: &Member) -> Result<(), Error> {
+    let heard = daemon.table().load(member.id, Instant::now());
+    if heard.is_none_or(|(load, _)| load.rooms_max > 0) {
+        return Ok(());
+    }
+    let asked = async { Session::open(daemon, member).await?.ask(&PeerRequest::Facts).await };
+    match daemon.runtime.block_on(asked) {
+        Ok(PeerAnswer::Facts { facts, .. }) if facts.rooms_max == 0 => {
+            Err(Refusal::NoGuests { name: member.name.clone() }.into())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Says whether [`named`] would take this node, and which room the user has there; makes none.
@@ -116,7 +138,7 @@ pub(crate) fn best(daemon: &Arc<Daemon>, owner: u32, hosts: &Hosts, failed: &[Fa
 }
 
 /// The living nodes that have not refused lately, and why the others are none.
-fn candidates(daemon: &Daemon, hosts: &Hosts) -> (Vec<Candidate>, Vec<String>) {
+pub(crate) fn candidates(daemon: &Daemon, hosts: &Hosts) -> (Vec<Candidate>, Vec<String>) {
     let now = Instant::now();
     let table = daemon.table();
     let speeds = &daemon.balance.speeds;

@@ -12,8 +12,10 @@ use identity::{Identity, NodeName};
 use tokio::sync::Notify;
 
 use crate::balance::ledger::Balance;
+use crate::books::Books;
 use crate::choices::{self, Choices};
 use crate::departure::Departure;
+use crate::drain_state::Drains;
 use crate::evictions::Evictions;
 use crate::load::Meter;
 use crate::locks::lock;
@@ -21,8 +23,10 @@ use crate::members::{Known, Table};
 use crate::pins::Pins;
 use crate::placement::Refusal;
 use crate::policy::Policy;
+use crate::program_hosts::ProgramHosts;
 use crate::recalls::Recalls;
 use crate::rooms::registry::Rooms;
+use crate::suspension::Suspending;
 use crate::swim::commands::Swim;
 use crate::{Error, facts};
 
@@ -53,6 +57,8 @@ pub struct Options {
     /// Expenses that stewards and wardens must do without (`os::expenses`): names, with commas
     /// between them.
     pub forbidden: String,
+    /// At SIGTERM, guests are sent away before the daemon ends, for at most so long.
+    pub drain_at_end: Option<Duration>,
     /// Pretend that the wall clock is off by this much, microseconds: lets one machine show what
     /// clock skew does.
     pub clock_offset_us: i64,
@@ -77,6 +83,14 @@ pub(crate) struct Daemon {
     pub(crate) evictions: Evictions,
     pub(crate) recalls: Recalls,
     pub(crate) departure: Departure,
+    pub(crate) drains: Drains,
+    pub(crate) suspending: Suspending,
+    /// What this node has promised to programs that hold it.
+    pub(crate) grants: Mutex<::policy::Grants>,
+    pub(crate) program_hosts: ProgramHosts,
+    pub(crate) books: Books,
+    /// What is known of its owner's presence; nothing until this machine is watched.
+    pub(crate) presence: Mutex<Option<::policy::Presence>>,
     /// What moves from here to other nodes have taken lately.
     experience: Mutex<migration_plan::Experience>,
     pub(crate) swim: Swim,
@@ -122,6 +136,12 @@ impl Daemon {
             evictions: Evictions::default(),
             recalls: Recalls::default(),
             departure: Departure::default(),
+            drains: Drains::resumed(&options.run_dir),
+            suspending: Suspending::default(),
+            grants: Mutex::default(),
+            program_hosts: ProgramHosts::default(),
+            books: Books::load(&identity),
+            presence: Mutex::default(),
             facts: OnceLock::new(),
             rooms: Rooms::default(),
             choices: Choices::default(),
@@ -178,6 +198,9 @@ impl Daemon {
         let table = self.table();
         match table.by_name(name) {
             Some(Known { alive: true, member, .. }) => Ok(member.clone()),
+            Some(Known { suspended: Some(spell), .. }) => {
+                Err(Refusal::Suspended { name: name.into(), since_s: spell.since.elapsed().as_secs() })
+            }
             Some(known) => Err(Refusal::Down { name: name.into(), since_s: known.since.elapsed().as_secs() }),
             None => {
                 let mut names: Vec<String> =
@@ -273,8 +296,7 @@ impl Daemon {
 
     /// The most rooms to host as the owner wants it now; 0: no guests.
     pub(crate) fn rooms_max(&self) -> u32 {
-        let takes = self.policy.takes_guests() && !self.departure.is_under_way();
-        if takes { self.options.rooms_max } else { 0 }
+        if self.availability().takes_guests() { self.options.rooms_max } else { 0 }
     }
 
     /// Since the daemon started, the policy's milliseconds.
@@ -294,7 +316,7 @@ impl Daemon {
 
     pub(crate) fn load(&self) -> Load {
         let rooms = crate::hosted::count(&self.options.run_dir);
-        Load { rooms, rooms_max: self.rooms_max(), ..self.meter.load() }
+        self.with_availability(Load { rooms, ..self.meter.load() })
     }
 
     /// This node as it judges by itself: what it tells others is higher for a while when something

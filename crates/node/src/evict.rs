@@ -6,14 +6,15 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use control_protocol::guests::{HostedGuest, Insist, Leaving, TAKEN_BACK_MAX, TakenBack, Whom};
+use control_protocol::facts::Availability;
+use control_protocol::guests::{HostedGuest, Insist, LeaveReason, Leaving, TAKEN_BACK_MAX, TakenBack, Whom};
 use control_protocol::peer::{PeerAnswer, PeerRequest};
 
 use crate::daemon::Daemon;
 use crate::dial::Session;
 use crate::{Error, guests};
 
-/// While guests are off, those that are left are looked for so often ...
+/// While this node takes no guests, those that are left are looked for so often ...
 const LOOKED_FOR_EVERY: Duration = Duration::from_secs(2);
 /// ... and those that stayed are tried again every so many times.
 const AGAIN_EVERY: u32 = 15;
@@ -29,7 +30,16 @@ pub(crate) struct Order {
 
 /// All guests, with what was last heard about their leaving.
 pub(crate) fn listed(daemon: &Daemon) -> Vec<HostedGuest> {
-    let told = |guest: HostedGuest| HostedGuest { leaving: daemon.evictions.of(&guest), ..guest };
+    let suspended_ms = |home: &str| {
+        let table = daemon.table();
+        let spell = table.by_name(home)?.suspended?;
+        Some(u64::try_from(spell.since.elapsed().as_millis()).unwrap_or(u64::MAX))
+    };
+    let told = |guest: HostedGuest| HostedGuest {
+        leaving: daemon.evictions.of(&guest),
+        home_suspended_ms: suspended_ms(&guest.home),
+        ..guest
+    };
     guests::list(daemon).into_iter().map(told).collect()
 }
 
@@ -46,7 +56,8 @@ pub(crate) fn evict(daemon: &Arc<Daemon>, order: &Order) -> Vec<HostedGuest> {
     for guest in &meant {
         of_homes.entry(guest.home.clone()).or_default().push(guest.home_pid);
     }
-    let answers = daemon.runtime.block_on(ask_homes(daemon, of_homes, order.insist == Insist::Again));
+    let asking = Asking { of_homes, again: order.insist == Insist::Again, reason: reason(daemon) };
+    let answers = daemon.runtime.block_on(ask_homes(daemon, asking));
     for guest in &mut meant {
         guest.leaving = Some(leaving(&guest.home, guest.home_pid, &answers));
     }
@@ -61,7 +72,7 @@ pub(crate) fn evict(daemon: &Arc<Daemon>, order: &Order) -> Vec<HostedGuest> {
 }
 
 /// A home's answer, or why there is none.
-type Answered = Result<Vec<TakenBack>, String>;
+pub(crate) type Answered = Result<Vec<TakenBack>, String>;
 
 fn leaving(home: &str, pid: i32, answers: &HashMap<String, Answered>) -> Leaving {
     let stays = |why: String| Leaving::Stays { why };
@@ -80,18 +91,42 @@ fn leaving(home: &str, pid: i32, answers: &HashMap<String, Answered>) -> Leaving
     }
 }
 
-async fn ask_homes(
+/// A request to homes.
+#[derive(Debug)]
+pub(crate) struct Asking {
+    /// PIDs there, by home.
+    pub(crate) of_homes: BTreeMap<String, Vec<i32>>,
+    /// Try again what stayed.
+    pub(crate) again: bool,
+    /// Why these guests must leave.
+    pub(crate) reason: LeaveReason,
+}
+
+/// Asks homes to take these of their processes back, and how far they are.
+pub(crate) async fn ask_homes(daemon: &Arc<Daemon>, asking: Asking) -> HashMap<String, Answered> {
+    let Asking { of_homes, again, reason } = asking;
+    ask(daemon, of_homes, |pids| PeerRequest::TakeBack { pids, again, reason }).await
+}
+
+/// Asks homes where these of their processes would go.
+pub(crate) async fn ask_refuges(
     daemon: &Arc<Daemon>,
     of_homes: BTreeMap<String, Vec<i32>>,
-    again: bool,
 ) -> HashMap<String, Answered> {
-    let closed = daemon.rooms_max() == 0;
+    ask(daemon, of_homes, |pids| PeerRequest::WhereTo { pids }).await
+}
+
+async fn ask(
+    daemon: &Arc<Daemon>,
+    of_homes: BTreeMap<String, Vec<i32>>,
+    request: impl Fn(Vec<i32>) -> PeerRequest,
+) -> HashMap<String, Answered> {
     let mut asked = tokio::task::JoinSet::new();
     for (home, mut pids) in of_homes {
         pids.truncate(TAKEN_BACK_MAX);
-        let daemon = Arc::clone(daemon);
+        let (daemon, request) = (Arc::clone(daemon), request(pids));
         asked.spawn(async move {
-            let answered = ask_home(&daemon, &home, PeerRequest::TakeBack { pids, again, closed }).await;
+            let answered = ask_home(&daemon, &home, request).await;
             (home, answered.map_err(|e| e.chain()))
         });
     }
@@ -103,6 +138,14 @@ async fn ask_homes(
         }
     }
     answers
+}
+
+fn reason(daemon: &Daemon) -> LeaveReason {
+    match daemon.availability() {
+        Availability::InUse => LeaveReason::InUse,
+        availability if availability.takes_guests() => LeaveReason::Evicted,
+        _ => LeaveReason::Closed,
+    }
 }
 
 async fn ask_home(daemon: &Daemon, home: &str, request: PeerRequest) -> Result<Vec<TakenBack>, Error> {
@@ -123,15 +166,18 @@ fn end(daemon: &Daemon, guest: &mut HostedGuest) {
     }
 }
 
-/// While the owner takes no guests, sends away those that are here, whoever brought them, until
-/// none is left.
+/// While the owner takes no guests, or uses the machine, sends away those that are here, whoever
+/// brought them, until none is left.
 pub(crate) async fn keep_out(daemon: Arc<Daemon>) {
     let mut ticks = tokio::time::interval(LOOKED_FOR_EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut round: u32 = 0;
     loop {
-        ticks.tick().await;
-        if daemon.policy.settings().guests {
+        tokio::select! {
+            _ = ticks.tick() => {}
+            () = daemon.evictions.due.notified() => round = 0,
+        }
+        if !daemon.sends_guests_away() {
             round = 0;
             continue;
         }

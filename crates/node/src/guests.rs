@@ -77,6 +77,7 @@ fn look(pid: i32, room: &Hosted, uptime_s: f64) -> Option<HostedGuest> {
         here_s: (uptime_s - began_us / 1e6).max(0.0) as u64,
         command: command(pid),
         leaving: None,
+        home_suspended_ms: None,
     })
 }
 

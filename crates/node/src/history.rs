@@ -1,6 +1,9 @@
 //! What has happened to this home's processes: notes it, and reads it for `tern why`.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::time::SystemTime;
+
+use ::policy::accounts::Used;
 
 use control_protocol::history::{By, EVENT_BYTES, Event, Happening};
 use control_protocol::moves::HopReport;
@@ -42,6 +45,9 @@ pub(crate) struct Route<'a> {
 /// Notes how a move of process `pid` went.
 pub(crate) fn note_move(daemon: &Daemon, pid: i32, route: Route<'_>, by: &By, moved: &Result<Vec<HopReport>, Error>) {
     let Route { from, to } = route;
+    if moved.is_ok() {
+        count_move(daemon, pid, route, by);
+    }
     let what = match moved {
         Ok(legs) => {
             let how: Vec<&str> = legs.iter().map(|leg| leg.how.as_str()).collect();
@@ -55,6 +61,17 @@ pub(crate) fn note_move(daemon: &Daemon, pid: i32, route: Route<'_>, by: &By, mo
         }
     };
     note(daemon, pid, what);
+}
+
+/// Counts that a process was moved, or sent away by the owner of the node that it leaves.
+fn count_move(daemon: &Daemon, pid: i32, route: Route<'_>, by: &By) {
+    let Some(user) = std::fs::metadata(format!("/proc/{pid}")).ok().map(|about| about.uid()) else { return };
+    if matches!(by, By::Owner { .. }) {
+        daemon.books.note(user, route.from, Used { evicted: 1, ..Used::default() });
+    }
+    if route.to != daemon.me().name {
+        daemon.books.note(user, route.to, Used { moved: 1, ..Used::default() });
+    }
 }
 
 /// What has happened to process `pid`, oldest first.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use control_protocol::guests::{Insist, Leaving, Remaining, Whom};
+use control_protocol::guests::{Insist, LeaveReason, Leaving, Remaining, Whom};
 use control_protocol::peer::PeerRequest;
 use control_protocol::tool::Answer;
 use os::pidfd::PidFd;
@@ -78,7 +78,8 @@ fn come_home(daemon: &Arc<Daemon>, insist: Insist) -> Vec<Remaining> {
     let home = daemon.me().name;
     let away = recall::away(daemon);
     let pids: Vec<i32> = away.iter().map(|a| a.guest.pid).collect();
-    let taken = recall::take_back(daemon, Recall { from: None, again: insist == Insist::Again, closed: false }, &pids);
+    let recall = Recall { from: None, again: insist == Insist::Again, reason: LeaveReason::Evicted };
+    let taken = recall::take_back(daemon, recall, &pids);
     let leaving = |pid: i32| taken.iter().find(|t| t.pid == pid).and_then(|t| t.leaving.clone());
     let remaining = away.into_iter().map(|a| {
         let pid = a.guest.pid;

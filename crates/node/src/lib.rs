@@ -1,18 +1,23 @@
 //! `ternd`: membership, TLS between daemons, the tool's requests, and starting stewards and
 //! wardens. No guest's data passes it.
 
+mod accounts;
 pub mod address;
 mod admit;
 mod answers;
 mod at_home;
 mod balance;
+mod books;
 mod caller;
 mod choice;
 mod choices;
+mod clearing;
 mod client;
 mod daemon;
 mod departure;
 mod dial;
+mod drain_state;
+mod draining;
 mod error;
 mod evict;
 mod evictions;
@@ -22,6 +27,7 @@ mod guests;
 mod history;
 mod hosted;
 mod hosting;
+mod hosts;
 mod leave;
 mod load;
 mod local;
@@ -36,8 +42,11 @@ pub mod placed;
 mod placement;
 mod policy;
 mod policy_answers;
+mod presence;
+mod program_hosts;
 mod recall;
 mod recalls;
+mod refuge;
 mod reserve;
 mod room_files;
 mod rooms;
@@ -50,6 +59,8 @@ mod spawn;
 mod steward;
 mod strangers;
 mod stream;
+mod suspending;
+mod suspension;
 mod swim;
 mod turns;
 mod watch;
@@ -97,8 +108,14 @@ async fn serve_all(options: Options, identity: Identity, runtime: tokio::runtime
     let (swim, commands) = swim::commands::Swim::channel();
     let daemon = Arc::new(Daemon::new(Options { listen, ..options }, identity, swim, runtime)?);
     measuring::start(Arc::clone(&daemon)).map_err(|e| Error::socket("start a thread", e))?;
+    hosts::start(Arc::clone(&daemon)).map_err(|e| Error::socket("start a thread", e))?;
+    accounts::start(Arc::clone(&daemon)).map_err(|e| Error::socket("start a thread", e))?;
+    draining::start(Arc::clone(&daemon)).map_err(|e| Error::socket("start a thread", e))?;
+    presence::start(Arc::clone(&daemon)).map_err(|e| Error::socket("start a thread", e))?;
     balance::start(Arc::clone(&daemon)).map_err(|e| Error::socket("start a thread", e))?;
     rooms::adopt(&daemon);
+    // A daemon that died may have left guests frozen.
+    clearing::thaw();
     let task = swim::Task::new(Arc::clone(&daemon), udp).ok_or(identity::Error::Malformed { what: "gossip key" })?;
     tokio::spawn(task.run(commands));
     tokio::spawn(serve::run(Arc::clone(&daemon), tcp));
@@ -113,6 +130,7 @@ async fn serve_all(options: Options, identity: Identity, runtime: tokio::runtime
     let me = daemon.me();
     tracing::info!("node {} serves at {}", me.name, me.address);
     wait_for_end(&daemon).await?;
+    daemon.books.save(&daemon.identity);
     tracing::info!("node {} ends; its rooms go on", me.name);
     let _ = std::fs::remove_file(&socket);
     Ok(())
@@ -138,16 +156,25 @@ async fn bind(address: SocketAddr) -> std::io::Result<(tokio::net::TcpListener, 
     }
 }
 
-async fn wait_for_end(daemon: &Daemon) -> Result<(), Error> {
+async fn wait_for_end(daemon: &Arc<Daemon>) -> Result<(), Error> {
     let on = |kind| signal(kind).map_err(|e| Error::socket("wait for signals", e));
     let (mut term, mut int) = (on(SignalKind::terminate())?, on(SignalKind::interrupt())?);
     tokio::select! {
-        _ = term.recv() => {}
+        _ = term.recv() => drain_at_end(daemon).await,
         _ = int.recv() => {}
         () = daemon.stop.notified() => return Ok(()),
     }
     daemon.save_members();
     Ok(())
+}
+
+/// Sends guests away before the daemon ends, if it was told to.
+async fn drain_at_end(daemon: &Arc<Daemon>) {
+    let Some(within) = daemon.options.drain_at_end else { return };
+    let draining = Arc::clone(daemon);
+    if let Err(e) = tokio::task::spawn_blocking(move || draining::before_the_end(&draining, within)).await {
+        tracing::warn!("guests are not sent away: {e}");
+    }
 }
 
 async fn keep_house(daemon: Arc<Daemon>) {

@@ -86,12 +86,10 @@ impl Meter {
             cores,
             available_mib,
             memory_mib,
-            rooms: 0,
-            rooms_max: 0,
             capacity_milli,
             speed_milli,
             pressure_milli: share.memory_pressure_milli(),
-            lag_ms: 0,
+            ..Load::default()
         };
         seen.is_news(capacity_milli) || u64::from(available_mib) * 1000 < u64::from(memory_mib) * NEWS_FREE_MILLI
     }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use ::policy::accounts::Used;
 use control_protocol::codec::{decode, encode};
 use control_protocol::history::{By, Happening};
 use control_protocol::tool::{ANSWER_BYTES, Answer, Homecoming, REQUEST_BYTES, Request, packets};
@@ -263,6 +264,7 @@ fn place(
         match handed(&steward) {
             Ok(Placed::There) => {
                 let (by, decision_ms) = (By::User(owner), steward.decision_ms);
+                daemon.books.note(owner, &node, Used { placed: 1, ..Used::default() });
                 history::note(daemon, caller.pid(), Happening::Placed { node, by, decision_ms });
                 note();
                 return Ok(Going::There);

@@ -66,6 +66,18 @@ pub(crate) fn tail_of(run_dir: &Path, file: &str, lines: usize) -> io::Result<Ve
     Ok(all[all.len().saturating_sub(lines)..].iter().map(|l| (*l).to_owned()).collect())
 }
 
+/// Appends a line to a file beside it, which is moved aside and begun anew where it becomes large.
+pub(crate) fn append(run_dir: &Path, file: &str, line: &str) -> io::Result<()> {
+    let path = control_protocol::paths::log_dir(run_dir).join(file);
+    let open = || OpenOptions::new().append(true).create(true).mode(0o600).open(&path);
+    let mut file = open()?;
+    if file.metadata()?.len() > FILE_BYTES {
+        std::fs::rename(&path, path.with_extension("jsonl.old"))?;
+        file = open()?;
+    }
+    file.write_all(format!("{line}\n").as_bytes())
+}
+
 /// Keeps the file bounded. Its writers append, so that cutting it moves all of them to its start.
 pub(crate) fn bound(run_dir: &Path) -> io::Result<()> {
     let path = control_protocol::paths::log_dir(run_dir).join(FILE);

@@ -23,6 +23,17 @@ pub(crate) struct Known {
     pub(crate) since: Instant,
     /// Admitted here, not seen alive yet.
     admitted: bool,
+    /// The membership protocol hears of it: it is alive unless it is suspended.
+    heard: bool,
+    /// It has said that it will not answer for a while.
+    pub(crate) suspended: Option<Spell>,
+}
+
+/// A time for which a member is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Spell {
+    pub(crate) since: Instant,
+    pub(crate) until: Instant,
 }
 
 /// All members but this node itself, by node id, and the newest loads that have come of them.
@@ -77,6 +88,10 @@ impl Table {
         let alive: HashMap<u64, Member> = alive.map(|m| (m.id, m)).collect();
         let mut changed = false;
         for known in self.known.values_mut() {
+            known.suspended = known.suspended.filter(|spell| now < spell.until);
+            if !alive.contains_key(&known.member.id) {
+                known.heard = false;
+            }
             if known.alive && !alive.contains_key(&known.member.id) {
                 (known.alive, known.since, changed) = (false, now, true);
                 self.loads.forget(known.member.id);
@@ -88,13 +103,40 @@ impl Table {
                 continue;
             }
             let known = self.known.entry(id).or_insert_with(|| Known::new(member.clone(), now));
-            if !known.alive || known.member != member {
+            // One that was not heard of and is again has woken, whatever it could say.
+            let sleeps = known.heard && known.suspended.is_some();
+            known.heard = true;
+            if sleeps {
+                known.member = member;
+            } else if !known.alive || known.member != member {
                 let since = if known.alive { known.since } else { now };
-                *known = Known { member, alive: true, since, admitted: false };
+                *known = Known { member, alive: true, since, admitted: false, heard: true, suspended: None };
                 changed = true;
             }
         }
         changed
+    }
+
+    /// A member will not answer for a while. Says whether that changed anything.
+    pub(crate) fn suspend(&mut self, id: u64, within: Duration, now: Instant) -> bool {
+        let Some(known) = self.known.get_mut(&id) else { return false };
+        let since = known.suspended.map_or(now, |spell| spell.since);
+        known.suspended = Some(Spell { since, until: now + within });
+        self.loads.forget(id);
+        if std::mem::replace(&mut known.alive, false) {
+            known.since = now;
+        }
+        true
+    }
+
+    /// A member answers again. Says whether that changed anything.
+    pub(crate) fn wake(&mut self, id: u64, now: Instant) -> bool {
+        let Some(known) = self.known.get_mut(&id) else { return false };
+        if known.suspended.take().is_none() {
+            return false;
+        }
+        (known.alive, known.since) = (known.heard, now);
+        true
     }
 
     /// Remembers a member from a list (not alive until it is heard of).
@@ -119,7 +161,7 @@ impl Table {
     /// Is the name free for a newcomer? Dead holders of it are forgotten if so.
     pub(crate) fn claim(&mut self, name: &str, now: Instant) -> Result<(), Taken> {
         for known in self.known.values().filter(|k| k.member.name == name) {
-            if known.alive {
+            if known.alive || known.suspended.is_some() {
                 return Err(Taken::Alive);
             }
             if known.admitted && now.duration_since(known.since) < ADMITTED_FOR {
@@ -170,7 +212,7 @@ impl Table {
 
 impl Known {
     fn new(member: Member, now: Instant) -> Known {
-        Known { member, alive: false, since: now, admitted: false }
+        Known { member, alive: false, since: now, admitted: false, heard: false, suspended: None }
     }
 }
 
@@ -193,6 +235,26 @@ mod tests {
         assert!(table.set_alive(std::iter::empty(), now));
         assert_eq!(table.claim("n1", now), Ok(()), "the holder is down: it may be replaced");
         assert!(table.by_name("n1").is_none());
+    }
+
+    #[test]
+    fn a_suspended_member_is_kept_and_not_chosen() {
+        let (mut table, now) = (Table::default(), Instant::now());
+        let both = || [member(1, "n1"), member(2, "n2")].into_iter();
+        table.set_alive(both(), now);
+        let (within, alive) = (Duration::from_secs(60), |table: &Table| table.by_name("n1").unwrap().alive);
+        assert!(table.suspend(1, within, now) && !alive(&table));
+        assert!(!table.set_alive(both(), now) && !alive(&table), "it is heard of still");
+        assert_eq!(table.claim("n1", now), Err(Taken::Alive));
+        assert!(table.wake(1, now) && alive(&table) && !table.wake(1, now));
+        table.suspend(1, within, now);
+        table.set_alive([member(2, "n2")].into_iter(), now);
+        assert!(table.by_name("n1").unwrap().suspended.is_some());
+        assert!(table.set_alive(both(), now) && alive(&table), "it was away, and is back");
+        assert!(table.by_name("n1").unwrap().suspended.is_none());
+        table.suspend(1, within, now);
+        table.set_alive([member(2, "n2")].into_iter(), now + within);
+        assert!(table.by_name("n1").unwrap().suspended.is_none(), "it was waited for long enough");
     }
 
     /// It takes a new identity when it is told that it is held to be down, as it may be while it

@@ -26,6 +26,14 @@ pub enum Refusal {
         /// For how long, seconds.
         since_s: u64,
     },
+    /// It has said that it will not answer for a while.
+    #[error("node {name} is suspended (for {since_s} s)")]
+    Suspended {
+        /// The name of the node.
+        name: String,
+        /// For how long, seconds.
+        since_s: u64,
+    },
     /// Others hear of it, this node does not.
     #[error("{name} did not answer this node")]
     Silent {

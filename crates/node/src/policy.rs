@@ -1,28 +1,24 @@
 //! The policy's settings on this node, kept in the state directory, and the log of its decisions.
 
-use std::fs::OpenOptions;
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use ::policy::{Entry, Params, SettingError, Settings};
 use identity::Identity;
 
-use crate::Error;
 use crate::locks::lock;
+use crate::{Error, log};
 
 /// Note in the state directory.
 const NOTE: &str = "policy.json";
 /// The log of decisions, beside the daemon's.
 const LOG: &str = "decisions.jsonl";
-/// Beyond this size it is moved aside and begun anew, bytes.
-const LOG_BYTES: u64 = 8 << 20;
 
 /// What the owner, and the users, have said.
 pub(crate) struct Policy {
     settings: Mutex<Settings>,
-    log: PathBuf,
+    run_dir: PathBuf,
     /// Held while a line is written.
     writing: Mutex<()>,
 }
@@ -40,8 +36,7 @@ impl Policy {
                 })
             }
         };
-        let log = control_protocol::paths::log_dir(run_dir).join(LOG);
-        Ok(Policy { settings: Mutex::new(settings), log, writing: Mutex::new(()) })
+        Ok(Policy { settings: Mutex::new(settings), run_dir: run_dir.to_owned(), writing: Mutex::new(()) })
     }
 
     pub(crate) fn settings(&self) -> Settings {
@@ -50,12 +45,6 @@ impl Policy {
 
     pub(crate) fn params(&self) -> Params {
         lock(&self.settings).params
-    }
-
-    /// Guests are taken now.
-    pub(crate) fn takes_guests(&self) -> bool {
-        let settings = lock(&self.settings);
-        settings.guests && !settings.quiet
     }
 
     /// Changes all that is asked for, or nothing; on disk first.
@@ -81,14 +70,9 @@ impl Policy {
     }
 
     fn append(&self, entry: &Entry) -> io::Result<()> {
-        let line = entry.line()? + "\n";
+        let line = entry.line()?;
         let _writing = lock(&self.writing);
-        let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&self.log)?;
-        if file.metadata()?.len() > LOG_BYTES {
-            std::fs::rename(&self.log, self.log.with_extension("jsonl.old"))?;
-            file = OpenOptions::new().append(true).create(true).mode(0o600).open(&self.log)?;
-        }
-        file.write_all(line.as_bytes())
+        log::append(&self.run_dir, LOG, &line)
     }
 }
 

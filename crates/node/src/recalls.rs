@@ -1,4 +1,4 @@
-//! The processes that are to come home, and how far each is.
+//! The processes that are to leave nodes, and how far each is.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -8,12 +8,14 @@ use std::time::Instant;
 pub(crate) enum RecallState {
     /// The policy may move it.
     Offered { since: Instant },
-    /// A thread brings it home.
+    /// A thread moves it.
     UnderWay,
-    /// It could not come.
+    /// It could not leave.
     Failed { at: Instant, why: String },
+    /// It has gone to this node.
+    Gone { at: Instant, to: String },
 }
 
-/// The processes that are to come home, by PID.
+/// The processes that are to leave nodes, by PID.
 #[derive(Default)]
 pub(crate) struct Recalls(pub(crate) Mutex<HashMap<i32, RecallState>>);

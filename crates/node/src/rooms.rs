@@ -127,7 +127,8 @@ fn set_up(daemon: &Arc<Daemon>, member: &Member, owner: u32, any_cpu: bool) -> R
     let room = RoomId(rand::random());
     let run_dir = &daemon.options.run_dir;
     let (whose, lost_after) = (owner.to_string(), daemon.policy.params().link_timeout_ms.to_string());
-    let args = ["--host", &member.name, "--owner", &whose, "--lost-after", &lost_after];
+    let at = member.address.to_string();
+    let args = ["--host", &member.name, "--address", &at, "--owner", &whose, "--lost-after", &lost_after];
     let pid = start_role(daemon, "__steward", room, &args)
         .map_err(|e| failed(format!("the steward cannot be started: {e}")))?;
     let process = Process::of(pid).ok_or_else(|| failed("the steward ended as it began".into()))?;

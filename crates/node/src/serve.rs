@@ -4,7 +4,9 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use control_protocol::drain::DrainOrder;
 use control_protocol::facts::{Facts, Load};
+use control_protocol::guests::TakenBack;
 use control_protocol::peer::{JoinAnswer, JoinRequest, MEMBERS_MAX, Member, PeerAnswer, PeerRequest, PulseEntry};
 use control_protocol::steward::{PREAMBLE_BYTES, Preamble, RoomId};
 use identity::{NodeId, NodeName};
@@ -17,11 +19,12 @@ use tokio_rustls::server::TlsStream;
 use crate::balance::admission;
 use crate::daemon::Daemon;
 use crate::hosting::Wanted;
+use crate::locks::lock;
 use crate::recall::Recall;
 use crate::strangers::{Stranger, Strangers};
 use crate::stream::{StreamError, read_message, within, write_message};
 use crate::swim::commands::Command;
-use crate::{admit, hosting, recall, reserve, rooms};
+use crate::{admit, draining, hosting, hosts, recall, refuge, reserve, rooms, suspending};
 
 /// Members' connections served at once. Strangers have no part in them.
 const MEMBERS_SERVED_MAX: usize = 512;
@@ -149,24 +152,26 @@ async fn answer(
             admission::settle(daemon, id.0, process, has_come);
             PeerAnswer::Done
         }
-        PeerRequest::TakeBack { pids, again, closed } => {
+        PeerRequest::TakeBack { pids, again, reason } => {
             let (daemon, name) = (Arc::clone(daemon), name.clone());
-            let begun = tokio::task::spawn_blocking(move || {
-                recall::take_back(&daemon, Recall { from: Some(name.as_str()), again, closed }, &pids)
-            });
-            match begun.await {
-                Ok(taken) => PeerAnswer::TakingBack(taken),
-                Err(e) => PeerAnswer::Failed { reason: e.to_string() },
-            }
+            let take = move || recall::take_back(&daemon, Recall { from: Some(name.as_str()), again, reason }, &pids);
+            taking_back(tokio::task::spawn_blocking(take).await)
         }
+        PeerRequest::WhereTo { pids } => {
+            let (daemon, name) = (Arc::clone(daemon), name.clone());
+            taking_back(tokio::task::spawn_blocking(move || refuge::foresee(&daemon, name.as_str(), &pids)).await)
+        }
+        PeerRequest::ClaimHost { claim, renews } => hosts::judge(daemon, id.0, claim, renews),
+        PeerRequest::ReleaseHost { holder } => {
+            lock(&daemon.grants).release(::policy::Holder { home: id.0, ..holder });
+            PeerAnswer::Done
+        }
+        PeerRequest::Suspend { for_ms } => suspended(daemon, name, id, Some(for_ms)).await,
+        PeerRequest::Wake => suspended(daemon, name, id, None).await,
+        PeerRequest::Drain(order) => drain(daemon, name, order).await,
         PeerRequest::Vacate => {
             let (daemon, name) = (Arc::clone(daemon), name.clone());
-            let vacated = tokio::task::spawn_blocking(move || rooms::vacate(&daemon, Some(name.as_str()))).await;
-            match vacated {
-                Ok(Ok(())) => PeerAnswer::Done,
-                Ok(Err(reason)) => PeerAnswer::Failed { reason },
-                Err(e) => PeerAnswer::Failed { reason: e.to_string() },
-            }
+            done(tokio::task::spawn_blocking(move || rooms::vacate(&daemon, Some(name.as_str()))).await)
         }
         PeerRequest::Leave { id: leaving } if leaving == id.0 => {
             tracing::info!("{name} leaves the cluster");
@@ -174,6 +179,46 @@ async fn answer(
             PeerAnswer::Done
         }
         PeerRequest::Leave { .. } => PeerAnswer::Failed { reason: "a node can only leave for itself".into() },
+    }
+}
+
+/// A member is about to be suspended, for this time, or is there again.
+async fn suspended(daemon: &Arc<Daemon>, name: &NodeName, id: NodeId, for_ms: Option<u32>) -> PeerAnswer {
+    let (daemon, name) = (Arc::clone(daemon), name.clone());
+    let told = move || match for_ms {
+        Some(for_ms) => suspending::is_suspended(&daemon, id.0, name.as_str(), for_ms),
+        None => suspending::is_awake(&daemon, id.0, name.as_str()),
+    };
+    done(tokio::task::spawn_blocking(told).await)
+}
+
+fn done(result: Result<Result<(), String>, tokio::task::JoinError>) -> PeerAnswer {
+    match result {
+        Ok(Ok(())) => PeerAnswer::Done,
+        Ok(Err(reason)) => PeerAnswer::Failed { reason },
+        Err(e) => PeerAnswer::Failed { reason: e.to_string() },
+    }
+}
+
+fn taking_back(taken: Result<Vec<TakenBack>, tokio::task::JoinError>) -> PeerAnswer {
+    taken.map_or_else(|e| PeerAnswer::Failed { reason: e.to_string() }, PeerAnswer::TakingBack)
+}
+
+/// Drains this node as root of another one wants, if this node's owner allows that.
+async fn drain(daemon: &Arc<Daemon>, name: &NodeName, order: DrainOrder) -> PeerAnswer {
+    if !daemon.policy.settings().drain_by.includes(name.as_str()) {
+        let me = daemon.me().name;
+        let reason = format!(
+            "its owner does not allow {name} to drain it (there: tern policy set drain-by={name}, or tern drain {me})"
+        );
+        return PeerAnswer::Failed { reason };
+    }
+    tracing::info!("{name} asks: {order:?}");
+    let draining = Arc::clone(daemon);
+    match tokio::task::spawn_blocking(move || draining::obey(&draining, order)).await {
+        Ok(Ok(report)) => PeerAnswer::Drain(report),
+        Ok(Err(e)) => PeerAnswer::Failed { reason: e.chain() },
+        Err(e) => PeerAnswer::Failed { reason: e.to_string() },
     }
 }
 

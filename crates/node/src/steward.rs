@@ -42,6 +42,16 @@ pub(crate) enum Passed {
     Detour(String),
 }
 
+/// The use of a room's processes so far.
+pub(crate) struct RoomUsage {
+    /// The name of the node that hosts it.
+    pub(crate) host: String,
+    /// Id of the user whose room it is.
+    pub(crate) owner: u32,
+    /// CPU time so far, microseconds.
+    pub(crate) cpu_us: u64,
+}
+
 /// What became of a program that was handed to a steward.
 pub(crate) enum Placed {
     /// It is the steward's.
@@ -199,6 +209,16 @@ impl Steward {
             Ok(FromSteward::Failed { reason }) => Err(reason),
             Ok(_) => Ok(()),
             Err(e) if has_ended(&e) => Ok(()),
+            Err(e) => Err(silent(&e)),
+        }
+    }
+
+    /// Node, user, and CPU time of the room, microseconds.
+    pub(crate) fn used(&self) -> Result<RoomUsage, String> {
+        match self.ask(&ToSteward::Used, &[]) {
+            Ok(FromSteward::Used { host, owner, cpu_us }) => Ok(RoomUsage { host, owner, cpu_us }),
+            Ok(FromSteward::Failed { reason }) => Err(reason),
+            Ok(_) => Err("the steward gave an unexpected answer".into()),
             Err(e) => Err(silent(&e)),
         }
     }

@@ -165,6 +165,15 @@ pub fn give(listener: BorrowedFd<'_>, id: u64, given: Given<'_>) -> Result<Optio
     }
 }
 
+/// Has the kernel wake whoever takes a call, and then its caller, on the processor where the other
+/// one runs until then (SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP, since Linux 6.6): one of them waits
+/// whenever the other works. An older kernel goes on as before.
+pub fn wake_in_place(listener: BorrowedFd<'_>) {
+    const SYNC_WAKE_UP: u64 = 1;
+    // SAFETY: the argument is a number.
+    unsafe { libc::ioctl(listener.as_raw_fd(), SECCOMP_IOCTL_NOTIF_SET_FLAGS, SYNC_WAKE_UP) };
+}
+
 /// Tells whether the call still waits: what was read of its memory belongs to it.
 pub fn still_waits(listener: BorrowedFd<'_>, id: u64) -> bool {
     // SAFETY: the kernel reads one u64.
@@ -178,6 +187,9 @@ const SECCOMP_IOCTL_NOTIF_SEND: u64 = 0xc018_2101;
 const SECCOMP_IOCTL_NOTIF_ID_VALID: u64 = 0x4008_2102;
 /// _IOW('!', 3, struct seccomp_notif_addfd)
 const SECCOMP_IOCTL_NOTIF_ADDFD: u64 = 0x4018_2103;
+
+/// _IOW('!', 4, __u64)
+const SECCOMP_IOCTL_NOTIF_SET_FLAGS: u64 = 0x4008_2104;
 
 const _: () = assert!(size_of::<libc::seccomp_notif>() == 0x50 && size_of::<libc::seccomp_notif_resp>() == 0x18);
 

@@ -23,6 +23,18 @@ fn number(socket: BorrowedFd<'_>, request: libc::Ioctl, doing: &str) -> Result<u
     Ok(usize::try_from(number).unwrap_or(0))
 }
 
+/// Has a TCP socket acknowledge at once what it has received (tcp(7), TCP_QUICKACK). Of other
+/// sockets nothing happens.
+pub fn acknowledge(socket: BorrowedFd<'_>) {
+    let on: libc::c_int = 1;
+    let bytes = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: the option is one int, which lives here. Sockets of other families refuse it.
+    unsafe {
+        let on = std::ptr::from_ref(&on).cast();
+        libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_QUICKACK, on, bytes);
+    }
+}
+
 /// Lets the send buffer hold at least so many bytes, whatever net.core.wmem_max says (socket(7),
 /// SO_SNDBUFFORCE; the kernel doubles the number). Needs CAP_NET_ADMIN for more than that limit.
 pub fn force_send_buffer(socket: BorrowedFd<'_>, bytes: usize) -> Result<()> {
@@ -38,4 +50,39 @@ pub fn force_send_buffer(socket: BorrowedFd<'_>, bytes: usize) -> Result<()> {
         0 => Ok(()),
         _ => check(set(libc::SO_SNDBUF), || "enlarging a send buffer".into()).map(drop),
     }
+}
+
+/// Tells whether this is a connected stream socket of TCP or of unix(7).
+pub fn is_connected(socket: BorrowedFd<'_>) -> bool {
+    use rustix::net::{AddressFamily, SocketType, getpeername, sockopt};
+    let domain = sockopt::socket_domain(socket);
+    let is_known = matches!(domain, Ok(AddressFamily::INET | AddressFamily::INET6 | AddressFamily::UNIX));
+    let is_tcp = || sockopt::socket_protocol(socket).is_ok_and(|protocol| protocol == Some(rustix::net::ipproto::TCP));
+    let is_unix = matches!(domain, Ok(AddressFamily::UNIX));
+    is_known
+        && sockopt::socket_type(socket).is_ok_and(|kind| kind == SocketType::STREAM)
+        && (is_unix || is_tcp())
+        && !sockopt::socket_acceptconn(socket).unwrap_or(true)
+        && getpeername(socket).is_ok()
+}
+
+/// Tells whether the socket has no option that changes what its reader sees: SO_RCVLOWAT,
+/// SO_PEEK_OFF, SO_PASSCRED, SO_PASSSEC, SO_OOBINLINE, SO_ZEROCOPY.
+pub fn is_ordinary(socket: BorrowedFd<'_>) -> bool {
+    const SO_PASSSEC: i32 = 34;
+    const SO_ZEROCOPY: i32 = 60;
+    let off = [libc::SO_PASSCRED, SO_PASSSEC, libc::SO_OOBINLINE, SO_ZEROCOPY];
+    option(socket, libc::SO_RCVLOWAT).is_none_or(|bytes| bytes <= 1)
+        && option(socket, libc::SO_PEEK_OFF).is_none_or(|offset| offset < 0)
+        && off.into_iter().all(|name| option(socket, name).is_none_or(|value| value == 0))
+}
+
+/// Reads an option of a socket that is one number; `None` if it has no such option.
+fn option(socket: BorrowedFd<'_>, name: libc::c_int) -> Option<libc::c_int> {
+    let mut value: libc::c_int = 0;
+    let mut bytes = size_of::<libc::c_int>() as libc::socklen_t;
+    let to = (&raw mut value).cast();
+    // SAFETY: the kernel writes at most one int, and its length.
+    let done = unsafe { libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, name, to, &raw mut bytes) };
+    (done == 0).then_some(value)
 }

@@ -9,31 +9,41 @@
 //! rotates processes that cannot be spread evenly (17 on 16 nodes, or slow nodes beside fast ones).
 #![forbid(unsafe_code)]
 
+mod accept;
+pub mod accounts;
 mod admit;
 mod costs;
 mod decide;
+mod drain;
 mod effective_speed;
+mod hosts;
 mod index;
 mod log;
 mod mover;
 mod opportunity;
 mod params;
 mod place;
+mod presence;
 mod root_on;
 mod settings;
 mod speed;
+pub mod spread;
 mod usher;
 mod utility;
 mod view;
 
+pub use accept::{Accept, AcceptError, Window};
 pub use admit::{Ask, Refusal, admit};
 pub use decide::{Cause, Inputs, Move, Stay, Verdict, decide, mean_rate, move_cost_ms};
+pub use drain::{Turn, drain};
 pub use effective_speed::EffectiveSpeed;
+pub use hosts::{Claim, Granted, Grants, Holder, Host, LEASE_MS, RENEWED_EVERY_MS, Term, Wish};
 pub use index::{Lag, LoadIndex, Mean, MemoryIndex};
 pub use log::{Entry, LogError, Placement, RECORD_BYTES, Record, Replayed, replay};
 pub use mover::{Mover, Reservation};
 pub use params::{Mode, Params};
 pub use place::place;
+pub use presence::{Availability, Presence, Readings};
 pub use root_on::RootOn;
 pub use settings::{Devices, SCOPES, Scope, SettingError, Settings};
 pub use speed::{speed_milli, work};

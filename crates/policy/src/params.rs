@@ -93,7 +93,12 @@ params! {
     arrivals_ms: 3000 in 10..=3_600_000,
     /// The age up to which readings of other nodes are used, milliseconds.
     stale_ms: 15_000 in 100..=3_600_000,
+    /// The time without input after which a node with `accept=idle` takes guests, milliseconds.
+    idle_after_ms: 30_000 in 0..=86_400_000,
     /// The time without contact after which a node and all that runs there count as lost,
     /// milliseconds. Applies to rooms that are made afterwards.
     link_timeout_ms: 15_000 in 1000..=86_400_000,
+    /// The time for which rooms wait for a node that is suspended and has not said for how long,
+    /// milliseconds.
+    suspend_max_ms: 43_200_000 in 1000..=604_800_000,
 }

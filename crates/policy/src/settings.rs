@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Mode, Params, RootOn};
+use crate::{Accept, Mode, Params, RootOn};
 
 /// The first id of ordinary users (Debian policy 9.2.2; login.defs UID_MIN).
 const FIRST_USER: u32 = 1000;
@@ -70,6 +70,8 @@ pub struct Settings {
     pub stay: bool,
     /// This node hosts processes of other nodes.
     pub guests: bool,
+    /// When it does, if it does.
+    pub accept: Accept,
     /// This node neither decides nor attracts: it tells others that it takes no guests, and moves
     /// nothing.
     pub quiet: bool,
@@ -83,6 +85,8 @@ pub struct Settings {
     pub scope: Scope,
     /// Nodes that may host processes with root's rights over this one.
     pub root_on: RootOn,
+    /// Nodes whose owners may drain this one.
+    pub drain_by: RootOn,
     /// Users who have opted in with all their processes.
     pub users: BTreeSet<u32>,
     /// The numbers of the policy.
@@ -94,12 +98,14 @@ impl Default for Settings {
         Settings {
             stay: false,
             guests: true,
+            accept: Accept::default(),
             quiet: false,
             moves: false,
             home: true,
             devices: Devices::default(),
             scope: Scope::default(),
             root_on: RootOn::default(),
+            drain_by: RootOn::default(),
             users: BTreeSet::new(),
             params: Params::default(),
         }
@@ -150,7 +156,9 @@ impl Settings {
                     _ => return Err(range("auto, node or home")),
                 }
             }
+            "accept" => self.accept = value.parse().map_err(|_| range(Accept::ALLOWED))?,
             "root-on" => self.root_on = value.parse().map_err(|_| range(RootOn::ALLOWED))?,
+            "drain-by" => self.drain_by = value.parse().map_err(|_| range(RootOn::ALLOWED))?,
             "mode" => {
                 self.params.mode = match value {
                     "off" => Mode::Off,
@@ -191,6 +199,12 @@ impl Settings {
         };
         let mut rows = vec![
             ("guests", flag(self.guests), words("on, off"), "This node hosts programs of other nodes"),
+            (
+                "accept",
+                self.accept.to_string(),
+                words(Accept::ALLOWED),
+                "When it does (guests=on): idle, while nobody uses the machine; hours of its local time",
+            ),
             ("stay", flag(self.stay), words("on, off"), "The policy moves no process away from this node"),
             ("moves", flag(self.moves), words("on, off"), "The policy moves running processes of this home"),
             ("home", flag(self.home), words("on, off"), "The policy may choose this node, too, for its own programs"),
@@ -213,6 +227,12 @@ impl Settings {
                 self.root_on.to_string(),
                 words(RootOn::ALLOWED),
                 "Nodes that may host processes of root; they get root's rights over this node",
+            ),
+            (
+                "drain-by",
+                self.drain_by.to_string(),
+                words(RootOn::ALLOWED),
+                "Nodes whose root may drain this one from there",
             ),
             ("mode", words(mode), words("off, balance, rotate, opportunity"), "How processes are moved for load"),
         ];

@@ -51,6 +51,11 @@ impl Consumption {
         self.read
     }
 
+    /// Gives the bytes that the reader had read when that was looked at last.
+    pub fn read(&self) -> u64 {
+        self.read
+    }
+
     /// Gives the bytes that were written so far.
     pub fn written(&self) -> u64 {
         self.written

@@ -17,6 +17,18 @@ impl Sending {
         Sending { sent: 0, taken: 0, window: u64::from(window) }
     }
 
+    /// Gives the most bytes under way.
+    pub fn window(&self) -> u32 {
+        u32::try_from(self.window).unwrap_or(u32::MAX)
+    }
+
+    /// Goes on after others have sent for a while: the receiver has `received` bytes that this
+    /// account does not know, and its program took `taken` of these for certain.
+    pub fn resume(&mut self, received: u64, taken: u64) {
+        self.sent = self.sent.saturating_add(received);
+        self.taken = self.taken.saturating_add(taken).min(self.sent);
+    }
+
     /// Gives the number of bytes that may be sent now.
     pub fn credit(&self) -> usize {
         usize::try_from(self.window.saturating_sub(self.under_way())).unwrap_or(usize::MAX)
@@ -73,6 +85,20 @@ impl Receiving {
         Receiving { received: 0, taken: 0, told: 0, window: u64::from(window), is_ended: false, due: None }
     }
 
+    /// Goes on after others have sent for a while, who kept the account `meanwhile`.
+    pub fn resume(&mut self, meanwhile: &Receiving) {
+        self.received += meanwhile.received;
+        self.taken += meanwhile.taken;
+        self.told += meanwhile.told;
+        self.is_ended |= meanwhile.is_ended;
+        self.due = meanwhile.due;
+    }
+
+    /// Gives the number of bytes of which the sender was told that they are taken.
+    pub fn told(&self) -> u64 {
+        self.told
+    }
+
     /// Accepts bytes that came.
     ///
     /// # Errors
@@ -121,6 +147,11 @@ impl Receiving {
         if self.taken > self.told && self.due.is_none() {
             self.due = Some(now + TELL_AFTER);
         }
+    }
+
+    /// Tells whether the sender was told of all bytes that came that they are taken.
+    pub fn is_told(&self) -> bool {
+        self.told == self.received
     }
 
     /// Gives the number of bytes that came so far.

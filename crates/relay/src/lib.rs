@@ -50,8 +50,8 @@ mod room_end;
 pub use consumption::Consumption;
 pub use credit::{Receiving, Sending};
 pub use frame::{Frame, FrameError, StreamId};
-pub use home_end::HomeEnd;
-pub use pump::{End, Failed, HomePump, Pump, RoomPump, Turn};
+pub use home_end::{HomeEnd, Part};
+pub use pump::{AcrossTo, End, Failed, HomePump, Pump, RoomPump, SplitEnd, Turn};
 pub use room_end::RoomEnd;
 
 use std::time::Duration;
@@ -62,7 +62,7 @@ pub const WINDOW_BYTES: u32 = 256 << 10;
 
 /// The most bytes under way in one direction of all streams of a room, unless set otherwise: fewer
 /// than the buffers of a link hold.
-pub const UNDER_WAY_BYTES_MAX: u64 = 1 << 20;
+pub const UNDER_WAY_BYTES_MAX: u64 = 256 << 10;
 
 /// The time after which a receiver tells what was taken, if nothing else takes the news along.
 const TELL_AFTER: Duration = Duration::from_millis(1);
@@ -113,6 +113,12 @@ pub enum StreamError {
     /// The true socket has an error, which stays in it ([`Frame::Fault`]).
     #[error("the socket at home has an error")]
     Fault,
+    /// No process in the room has the stream any more. All that was written is on its way.
+    #[error("the stream was closed in its room")]
+    Closed,
+    /// Both directions of the stream have ended: its room cannot tell any more when it is closed.
+    #[error("both directions of the stream have ended")]
+    Ended,
     /// The kernel refused an operation on a socket of the stream.
     #[error("{doing}: {source}")]
     Socket {

@@ -1,9 +1,15 @@
 //! The streams of one room, at one of their two ends.
 
+mod across;
+mod joined;
+
+pub use across::AcrossTo;
+pub use joined::SplitEnd;
+
 use crate::{Frame, HomeEnd, RoomEnd, StreamError, StreamId};
 use os::fds;
 use rustix::event::{Timespec, epoll};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -64,6 +70,18 @@ pub struct Pump<E> {
     starved: VecDeque<u64>,
     /// Frames to be sent.
     frames: VecDeque<Vec<u8>>,
+    /// Streams whose frames are another stream's of this pump.
+    partners: HashMap<u64, u64>,
+    /// Frames for streams of this pump.
+    local: VecDeque<(u64, Vec<u8>)>,
+    /// Streams whose frames are for a stream of another room.
+    across: HashMap<u64, AcrossTo>,
+    /// Frames for streams of other rooms, with their ways.
+    across_frames: VecDeque<(u64, Vec<u8>)>,
+    /// Streams whose last frames from another room may still be on this way.
+    stale: HashMap<u64, u64>,
+    /// Streams that go to another room, from which no more frames come.
+    peer_parted: HashSet<u64>,
     /// Bytes of all streams that are under way, and how many may be.
     under_way: u64,
     under_way_max: u64,
@@ -85,6 +103,12 @@ const BELL: u64 = 0;
 /// The most events that one look finds.
 const READY_MAX: usize = 64;
 
+impl<E> std::fmt::Debug for Pump<E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pump").field("streams", &self.keys).field("under_way", &self.under_way).finish_non_exhaustive()
+    }
+}
+
 impl<E: End> Pump<E> {
     /// Makes a pump without streams. All of them together have at most `under_way_max` bytes under
     /// way.
@@ -104,6 +128,12 @@ impl<E: End> Pump<E> {
             due: BTreeMap::new(),
             starved: VecDeque::new(),
             frames: VecDeque::new(),
+            partners: HashMap::new(),
+            local: VecDeque::new(),
+            across: HashMap::new(),
+            across_frames: VecDeque::new(),
+            stale: HashMap::new(),
+            peer_parted: HashSet::new(),
             under_way: 0,
             under_way_max,
             last_key: BELL,
@@ -133,7 +163,11 @@ impl<E: End> Pump<E> {
     pub fn add(&mut self, id: StreamId, end: E) -> Result<(), StreamError> {
         self.last_key += 1;
         let key = self.last_key;
-        let events = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
+        let events = epoll::EventFlags::IN
+            | epoll::EventFlags::OUT
+            | epoll::EventFlags::PRI
+            | epoll::EventFlags::RDHUP
+            | epoll::EventFlags::ET;
         epoll::add(&self.epoll, end.socket(), epoll::EventData::new_u64(key), events)
             .map_err(|source| StreamError::Socket { doing: "watching a socket of a stream", source })?;
         self.keys.insert(id, key);
@@ -141,9 +175,29 @@ impl<E: End> Pump<E> {
         Ok(())
     }
 
+    /// Sends a frame of a stream, behind those that wait.
+    pub fn say(&mut self, id: StreamId, frame: Frame<'_>) {
+        self.frames.push_back([&frame.header(id), frame.content()].concat());
+    }
+
     /// Tells whether there is any stream.
     pub fn is_empty(&self) -> bool {
         self.streams.is_empty()
+    }
+
+    /// Has `act` act on the end of a stream. Gives the stream if that failed.
+    ///
+    /// A stream that the pump does not have does nothing.
+    pub fn act(
+        &mut self,
+        id: StreamId,
+        act: impl FnOnce(&mut E, &mut Turn<'_>) -> Result<(), StreamError>,
+    ) -> Option<Failed> {
+        let key = self.keys.get(&id).copied()?;
+        let failed = self.with(key, act);
+        // A stream that fails here fails again in the next turn.
+        self.pass_on();
+        failed
     }
 
     /// Gives the end of a stream.
@@ -162,6 +216,9 @@ impl<E: End> Pump<E> {
     ) -> Result<Option<E>, StreamError> {
         let Some(key) = self.keys.remove(&id) else { return Ok(None) };
         let done = self.with(key, last);
+        self.across.remove(&key);
+        self.stale.remove(&key);
+        self.peer_parted.remove(&key);
         let Some(stream) = self.streams.remove(&key) else { return Ok(None) };
         self.under_way -= stream.end.under_way();
         let _ = epoll::delete(&self.epoll, stream.end.socket());
@@ -198,6 +255,18 @@ impl<E: End> Pump<E> {
             }
         }
         failed.extend(self.feed_starved());
+        failed.extend(self.pass_on());
+        failed
+    }
+
+    /// Has streams of this pump obey the frames of their partners.
+    fn pass_on(&mut self) -> Vec<Failed> {
+        let mut failed = Vec::new();
+        while let Some((key, bytes)) = self.local.pop_front() {
+            if let Ok((_, frame)) = Frame::decode(&bytes) {
+                failed.extend(self.with(key, |end, turn| end.obey(frame, turn)));
+            }
+        }
         failed
     }
 
@@ -206,6 +275,7 @@ impl<E: End> Pump<E> {
         let Some(key) = self.keys.get(&id).copied() else { return Vec::new() };
         let mut failed: Vec<Failed> = self.with(key, |end, turn| end.obey(frame, turn)).into_iter().collect();
         failed.extend(self.feed_starved());
+        failed.extend(self.pass_on());
         failed
     }
 
@@ -230,8 +300,17 @@ impl<E: End> Pump<E> {
     fn with(&mut self, key: u64, act: impl FnOnce(&mut E, &mut Turn<'_>) -> Result<(), StreamError>) -> Option<Failed> {
         let Stream { id, end } = self.streams.get_mut(&key)?;
         let (id, before) = (*id, end.under_way());
-        let frames = &mut self.frames;
-        let mut send = |frame: Frame<'_>| frames.push_back([&frame.header(id), frame.content()].concat());
+        let partner = self.partners.get(&key).copied();
+        let across = self.across.get(&key).copied();
+        let (frames, local, across_frames) = (&mut self.frames, &mut self.local, &mut self.across_frames);
+        let mut send = |frame: Frame<'_>| {
+            let bytes = |id| [&frame.header(id), frame.content()].concat();
+            match (partner, across) {
+                (Some(partner), _) => local.push_back((partner, bytes(id))),
+                (None, Some(AcrossTo { way, peer })) => across_frames.push_back((way, bytes(peer))),
+                (None, None) => frames.push_back(bytes(id)),
+            }
+        };
         let credit = usize::try_from(self.under_way_max.saturating_sub(self.under_way)).unwrap_or(usize::MAX);
         let done = act(end, &mut Turn { now: self.begun.elapsed(), credit, send: &mut send });
         self.under_way = self.under_way - before + end.under_way();

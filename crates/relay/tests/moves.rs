@@ -2,89 +2,22 @@
 //! see every byte once, in order. All sockets are real; one thread drives them in a random order.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod common;
+
+use common::{Connection, Speaker, pair, tcp, unix};
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, TestRunner};
-use relay::{End, Frame, HomeEnd, HomePump, RoomEnd, RoomPump, StreamError, StreamId};
+use relay::{Failed, Frame, HomeEnd, HomePump, RoomEnd, RoomPump, StreamError, StreamId};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType};
+use rustix::net::{RecvFlags, SendFlags, Shutdown};
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// One who writes numbers that the other one expects.
-struct Speaker {
-    said: u64,
-    heard: u64,
-    says: u64,
-    is_shut: bool,
-    heard_end: bool,
-}
-
-impl Speaker {
-    fn new(says: u64) -> Speaker {
-        Speaker { said: 0, heard: 0, says, is_shut: false, heard_end: false }
-    }
-
-    fn byte(at: u64) -> u8 {
-        (at ^ (at >> 8) ^ (at >> 16)) as u8
-    }
-
-    fn say(&mut self, socket: &OwnedFd, most: u64) {
-        let bytes: Vec<u8> = (self.said..(self.said + most).min(self.says)).map(Speaker::byte).collect();
-        if !bytes.is_empty() {
-            match rustix::net::send(socket, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
-                Ok(n) => self.said += n as u64,
-                Err(e) => assert_eq!(e, Errno::AGAIN),
-            }
-        }
-        if self.said == self.says && !self.is_shut {
-            self.is_shut = true;
-            rustix::net::shutdown(socket, Shutdown::Write).unwrap();
-        }
-    }
-
-    fn hear(&mut self, socket: &OwnedFd, most: usize) {
-        let mut bytes = vec![0; most];
-        match rustix::net::recv(socket, &mut bytes[..], RecvFlags::DONTWAIT) {
-            Ok((0, _)) => self.heard_end = true,
-            Ok((n, _)) => {
-                let expected: Vec<u8> = (self.heard..self.heard + n as u64).map(Speaker::byte).collect();
-                assert_eq!(bytes[..n], expected, "behind {}", self.heard);
-                self.heard += n as u64;
-            }
-            Err(e) => assert_eq!(e, Errno::AGAIN),
-        }
-    }
-}
-
-fn tcp() -> Connection {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let other = listener.accept().unwrap().0;
-    one.set_nodelay(true).unwrap();
-    Connection { peer: one.into(), socket: other.into() }
-}
-
-fn unix() -> Connection {
-    let (peer, socket) = pair();
-    Connection { peer, socket }
-}
-
-fn pair() -> (OwnedFd, OwnedFd) {
-    rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap()
-}
-
 /// Less than the greatest windows.
 const UNDER_WAY_MAX: u64 = 30_000;
-
-/// A connection: its peer's socket, and the process'.
-struct Connection {
-    peer: OwnedFd,
-    socket: OwnedFd,
-}
 
 /// A process, its peer, and what lies between.
 struct World {
@@ -124,9 +57,10 @@ impl World {
     }
 
     fn turn(&mut self) {
-        assert!(self.room.turn().is_empty());
+        let over = self.room.turn();
         assert!(self.home.turn().is_empty());
         self.send();
+        self.end(over);
         // The process' shutdown(2), which home makes for it.
         if self.home.get(self.id).is_some_and(|end| end.has_all()) {
             // A connection that both have closed is gone already.
@@ -150,9 +84,22 @@ impl World {
     fn deliver_room(&mut self) -> bool {
         let Some(bytes) = self.to_room.pop_front() else { return false };
         let (id, frame) = Frame::decode(&bytes).unwrap();
-        assert!(self.room.obey(id, frame).is_empty());
+        let over = self.room.obey(id, frame);
         self.send();
+        self.end(over);
         true
+    }
+
+    /// A stream that is over in the room is home's again, or closed.
+    fn end(&mut self, over: Vec<Failed>) {
+        for (id, why) in over {
+            match why {
+                _ if id != self.id || self.room.get(id).is_none() => {}
+                StreamError::Ended => self.come_home().unwrap(),
+                StreamError::Closed => drop(self.room.remove(id, |_, _| Ok(()))),
+                other => panic!("{other}"),
+            }
+        }
     }
 
     fn leave_home(&mut self) -> Result<(), StreamError> {
@@ -191,7 +138,12 @@ struct Step {
 fn act(world: &mut World, process: &mut Speaker, peer: &mut Speaker, step: Step) {
     let much = step.much;
     match step.act {
-        0 => process.say(world.of_process(), much as u64),
+        0 => {
+            process.say(world.of_process(), much as u64);
+            if process.is_shut && world.process.is_some() {
+                assert!(world.room.act(world.id, |end, turn| end.shut(turn)).is_none());
+            }
+        }
         1 => process.hear(world.of_process(), much),
         2 => peer.say(&world.peer, much as u64),
         3 => peer.hear(&world.peer, much),
@@ -315,7 +267,32 @@ fn bytes_of_a_process_that_ended_arrive() {
         peer.hear(&world.peer, 700);
         assert!(begun.elapsed() < Duration::from_secs(10), "{}", peer.heard);
     }
-    assert!(world.room.get(world.id).unwrap().socket().as_fd().try_clone_to_owned().is_ok());
+    assert!(world.room.get(world.id).is_none());
+}
+
+/// Failed before: a process that had read all of its bytes, and closed its end at once, reset its
+/// peer.
+#[test]
+fn a_process_that_has_read_all_closes_without_a_reset() {
+    let mut world = World::new(unix(), 10_000);
+    world.leave_home().unwrap();
+    rustix::net::send(&world.peer, b"all", SendFlags::empty()).unwrap();
+    let begun = Instant::now();
+    let mut bytes = [0; 9];
+    while rustix::net::recv(world.of_process(), &mut bytes[..], RecvFlags::DONTWAIT) == Err(Errno::AGAIN) {
+        world.turn();
+        while world.deliver_room() {}
+        assert!(begun.elapsed() < Duration::from_secs(10));
+    }
+    drop(world.process.take());
+    while world.room.get(world.id).is_some() {
+        world.turn();
+    }
+    while world.deliver_home() {}
+    drop(world.home.remove(world.id, |end, _| end.settle()).unwrap());
+    let (other, _) = pair();
+    drop(std::mem::replace(&mut world.socket, Arc::new(other)));
+    assert_eq!(rustix::net::recv(&world.peer, &mut bytes[..], RecvFlags::DONTWAIT), Ok((0, 0)));
 }
 
 fn assert_moved(moves: u32) {

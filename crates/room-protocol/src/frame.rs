@@ -45,6 +45,8 @@ pub enum Kind {
     /// A process (4 bytes): whoever sends it wants to hear when all that it sent of that before is
     /// in place ([`crate::message::onward::Wanted::InPlace`]). From one room to another.
     Await = 15,
+    /// Bytes of a stream, or a statement about it, encoded by `relay`.
+    Stream = 16,
 }
 
 /// The header of a frame.
@@ -106,6 +108,7 @@ impl Head {
             13 => Kind::HugePageHints,
             14 => Kind::Advance,
             15 => Kind::Await,
+            16 => Kind::Stream,
             other => return Err(HeadError::Kind(other)),
         };
         if body_bytes as usize > FRAME_BYTES_MAX {

@@ -9,3 +9,4 @@ pub mod delivery;
 pub mod follow_up;
 pub mod notices;
 pub mod served;
+pub mod streams;

@@ -7,7 +7,7 @@ use crate::message::Message;
 use crate::world::World;
 
 /// The largest encoding of a reading by the daemon, bytes (crates/control-protocol/tests/sizes.rs).
-const READING_BYTES: u64 = 34;
+const READING_BYTES: u64 = 39;
 /// An estimate of the overhead of a datagram, bytes: the sender with its name and address, the
 /// digest, the seal, and the headers of UDP and IP.
 const DATAGRAM_BYTES: u64 = 120;

@@ -44,7 +44,7 @@ pub enum Special {
     Usage,
     /// `ioctl`: what it means depends on what the descriptor is.
     Ioctl,
-    /// `fcntl` commands about owners, signals, leases, pipes.
+    /// `fcntl` commands about flags, owners, signals, leases, pipes.
     Fcntl,
     /// Attributes of a descriptor that may be a stand-in.
     Stat,

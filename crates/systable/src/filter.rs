@@ -71,25 +71,26 @@ impl Action {
 pub const MARK: u32 = u32::from_be_bytes(*b"tern");
 
 /// Builds a filter beside the guest's own: calls for the attributes of this descriptor, for its
-/// offset, and for a duplicate of it, stop for the tracer; but not for a duplicate that the guest
-/// is made to make, of which the descriptor has an upper half (`os::inject::OURS`).
+/// flags, for its offset, and for a duplicate of it, stop for the tracer; but not for a duplicate
+/// that the guest is made to make, of which the descriptor has an upper half (`os::inject::OURS`).
 ///
 /// [`program`] leaves those of most descriptors to the kernel, for which a stand-in is a regular
 /// file without an offset, whatever it stands for. This one is for the few that have an offset.
-pub fn shown(fd: u32) -> [Insn; 20] {
+pub fn shown(fd: u32) -> [Insn; 21] {
     let insn = |code, jt, jf, k| Insn { code, jt, jf, k };
     let [fstat, newfstatat, statx] = STATS;
     [
         insn(emit::LOAD, 0, 0, emit::AT_NR),
-        insn(emit::IF_EQ, 14, 0, LSEEK),
-        insn(emit::IF_EQ, 13, 0, fstat),
-        insn(emit::IF_EQ, 12, 0, newfstatat),
-        insn(emit::IF_EQ, 11, 0, statx),
-        insn(emit::IF_EQ, 8, 0, DUP),
-        insn(emit::IF_EQ, 5, 0, DUP2),
-        insn(emit::IF_EQ, 4, 0, DUP3),
-        insn(emit::IF_EQ, 0, 10, FCNTL),
+        insn(emit::IF_EQ, 15, 0, LSEEK),
+        insn(emit::IF_EQ, 14, 0, fstat),
+        insn(emit::IF_EQ, 13, 0, newfstatat),
+        insn(emit::IF_EQ, 12, 0, statx),
+        insn(emit::IF_EQ, 9, 0, DUP),
+        insn(emit::IF_EQ, 6, 0, DUP2),
+        insn(emit::IF_EQ, 5, 0, DUP3),
+        insn(emit::IF_EQ, 0, 11, FCNTL),
         insn(emit::LOAD, 0, 0, emit::AT_ARGS + 8),
+        insn(emit::IF_EQ, 6, 0, F_GETFL),
         insn(emit::IF_EQ, 3, 0, F_DUPFD),
         insn(emit::IF_EQ, 2, 7, F_DUPFD_CLOEXEC),
         insn(emit::LOAD, 0, 0, emit::AT_ARGS + 8),
@@ -103,10 +104,10 @@ pub fn shown(fd: u32) -> [Insn; 20] {
     ]
 }
 
-/// Builds a filter beside the guest's own: calls for the attributes of any descriptor but the first
-/// three, of which [`program`] has home asked, stop for the tracer. For who has stand-ins among
-/// them; all others ask the kernel alone.
-pub fn attributes() -> [Insn; 13] {
+/// Builds a filter beside the guest's own: calls for the attributes or flags of any descriptor but
+/// the first three, of which [`program`] has home asked, stop for the tracer. For processes that
+/// have stand-ins among them; all others ask the kernel alone.
+pub fn attributes() -> [Insn; 16] {
     const AT_EMPTY_PATH: u32 = 0x1000;
     const AT_FDCWD: u32 = -100i32 as u32;
     let insn = |code, jt, jf, k| Insn { code, jt, jf, k };
@@ -114,7 +115,10 @@ pub fn attributes() -> [Insn; 13] {
     let [fstat, newfstatat, statx] = STATS;
     [
         insn(emit::LOAD, 0, 0, emit::AT_NR),
-        insn(emit::IF_EQ, 6, 0, fstat),
+        insn(emit::IF_EQ, 9, 0, fstat),
+        insn(emit::IF_EQ, 0, 2, FCNTL),
+        argument(1),
+        insn(emit::IF_EQ, 6, 10, F_GETFL),
         insn(emit::IF_EQ, 0, 2, newfstatat),
         argument(3),
         insn(emit::JUMP, 0, 0, 2),
@@ -142,6 +146,8 @@ const DUP3: u32 = 292;
 const FCNTL: u32 = 72;
 const F_DUPFD: u32 = 0;
 const F_DUPFD_CLOEXEC: u32 = 1030;
+/// The command of fcntl(2) for a descriptor's flags.
+const F_GETFL: u32 = 3;
 
 /// The first descriptor of which [`program`] does not have home asked.
 const FIRST: u32 = 3;

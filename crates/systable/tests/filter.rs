@@ -150,6 +150,8 @@ fn only_the_shown_descriptor_stops() {
         ("fcntl", 7, 0, true),
         ("fcntl", 7, 1030, true),
         ("fcntl", 7, 1, false),
+        ("fcntl", 7, 3, true),
+        ("fcntl", 8, 3, false),
         ("fcntl", 8, 1030, false),
     ] {
         let nr = systable::number(name).unwrap();
@@ -176,6 +178,9 @@ fn attributes_of_descriptors_stop_and_those_of_names_do_not() {
         ("statx", [7 | 1 << 40, 0, EMPTY_PATH, 0, 0, 0], true),
         ("statx", [7, 0, 0, EMPTY_PATH, 0, 0], false),
         ("statx", [0, 0, EMPTY_PATH, 0, 0, 0], false),
+        ("fcntl", [7, 3, 0, 0, 0, 0], true),
+        ("fcntl", [2, 3, 0, 0, 0, 0], false),
+        ("fcntl", [7, 1, EMPTY_PATH, EMPTY_PATH, 0, 0], false),
         ("lseek", [7, 0, EMPTY_PATH, EMPTY_PATH, 0, 0], false),
         ("read", [7, 0, EMPTY_PATH, EMPTY_PATH, 0, 0], false),
     ] {

@@ -30,6 +30,9 @@ pub struct Args {
     /// Print a unit for systemd that starts this program as the daemon
     #[arg(long, conflicts_with = "detach")]
     unit: bool,
+    /// Print a unit for systemd by which other nodes wait for this machine while it sleeps
+    #[arg(long, conflicts_with_all = ["detach", "unit"])]
+    sleep_unit: bool,
     /// Where to listen (TCP and UDP), and the address that others are told; as given to `tern init`
     /// or `tern join`, else found out
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = cli::address)]
@@ -41,6 +44,10 @@ pub struct Args {
     /// its owner's
     #[arg(long, default_value_t = 80, value_name = "PERCENT", value_parser = clap::value_parser!(u64).range(1..=100))]
     rooms_memory: u64,
+    /// At SIGTERM, send guests away before the daemon ends, for at most so long, such as 20s.
+    /// Without this, guests go on, and the next daemon finds them
+    #[arg(long, env = "TERN_DRAIN_AT_END", value_name = "TIME", value_parser = cli::seconds)]
+    drain_at_end: Option<u32>,
     /// What moves must do without on this machine. `awake`: idle processors are kept from sleeping,
     /// for at most 20 ms around a stop (power); `huge-pages`: memory that is full arrives in huge
     /// pages though its program did not ask for them (memory)
@@ -64,8 +71,8 @@ impl Clocks {
 
 /// Runs the daemon, starts it in the background, or prints its unit; the exit status.
 pub fn main(args: &Args, dirs: &Dirs, clocks: Clocks) -> u8 {
-    if args.unit {
-        print!("{}", unit());
+    if args.unit || args.sleep_unit {
+        print!("{}", for_this_program(if args.unit { UNIT } else { SLEEP_UNIT }));
         return 0;
     }
     if args.detach {
@@ -89,12 +96,14 @@ pub fn chain(error: &dyn Error) -> String {
     causes.fold(error.to_string(), |line, cause| format!("{line}: {cause}"))
 }
 
-/// Gives the systemd unit, for the program that runs.
-fn unit() -> String {
-    const UNIT: &str = include_str!("../../../dist/ternd.service");
+const UNIT: &str = include_str!("../../../dist/ternd.service");
+const SLEEP_UNIT: &str = include_str!("../../../dist/tern-sleep.service");
+
+/// Gives a systemd unit, for the program that runs.
+fn for_this_program(unit: &str) -> String {
     let program =
         std::env::current_exe().map_or_else(|_| "/usr/local/bin/tern".into(), |path| path.display().to_string());
-    UNIT.replace("/usr/local/bin/tern", &program)
+    unit.replace("/usr/local/bin/tern", &program)
 }
 
 /// After `tern init --detach` or `tern join --detach`.
@@ -163,6 +172,7 @@ fn run(args: &Args, dirs: &Dirs, clocks: Clocks) -> Result<(), Box<dyn Error>> {
         listen,
         rooms_max: args.rooms,
         rooms_memory_percent: args.rooms_memory,
+        drain_at_end: args.drain_at_end.map(|s| Duration::from_secs(s.into())),
         forbidden: args.without.join(","),
         clock_offset_us: clocks.offset_us,
         pace: clocks.pace,

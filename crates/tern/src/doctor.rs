@@ -47,6 +47,15 @@ fn stewards_leases() -> Vec<KernelLease> {
     os::leases::all().unwrap_or_default().into_iter().filter(is_steward).collect()
 }
 
+/// Tells by which devices `accept=idle` sees that somebody is at this machine.
+fn input() -> Finding {
+    let found = os::input::Input::open().found();
+    let grade = if found.iter().any(|kind| kind.state.is_ok()) { Grade::Good } else { Grade::Costs };
+    let words: Vec<String> =
+        found.iter().map(|kind| format!("{}: {}", kind.name, kind.state.as_ref().unwrap_or_else(|why| why))).collect();
+    Finding::new("input (accept=idle)", grade, words.join("; "))
+}
+
 /// Tells what this machine offers, and what its stewards hold leases of.
 pub fn findings() -> Vec<Finding> {
     let features = probe();
@@ -63,6 +72,7 @@ pub fn findings() -> Vec<Finding> {
         })
         .collect();
     findings.push(leases());
+    findings.push(input());
     findings.push(match features.cannot_host() {
         None => Finding::new("verdict", Grade::Good, "this machine can be a home and host guests"),
         Some(f) if f.is_forbidden() => Finding::new(

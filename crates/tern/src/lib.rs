@@ -17,6 +17,7 @@ pub const HOST: Host = Host {
     restore_inheritance,
     interrupts,
     begins_at_home,
+    begin_job,
     become_deputy: home::conversion::become_deputy,
     own_address: node::address::own,
     become_daemon: daemon::exec,
@@ -28,6 +29,21 @@ pub const HOST: Host = Host {
 fn restore_inheritance() {
     home::conversion::restore_signals();
     home::conversion::restore_descriptors();
+}
+
+/// Makes a child that stands for this process.
+fn begin_job(dies_with_parent: bool) -> std::io::Result<cli::Begun> {
+    let ended = |ended: os::job::Ended| cli::Ended {
+        success: ended.is_success(),
+        cpu_us: ended.cpu_us,
+        end: Box::new(move || ended.exit_status()),
+    };
+    Ok(match os::job::begin(dies_with_parent).map_err(std::io::Error::other)? {
+        os::job::Begun::Child => cli::Begun::Child,
+        os::job::Begun::Parent(job) => {
+            cli::Begun::Parent(Box::new(move || job.wait().map(ended).map_err(std::io::Error::other)))
+        }
+    })
 }
 
 fn interrupts() -> std::io::Result<std::os::fd::OwnedFd> {

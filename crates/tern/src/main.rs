@@ -57,6 +57,8 @@ fn main() -> ExitCode {
     let name = argv.first().and_then(|a| std::path::Path::new(a).file_name()).unwrap_or_default();
     if name == "ternd" {
         argv.insert(1, "daemon".into());
+    } else if argv.get(1).is_some_and(|word| word.as_encoded_bytes() == abi::spread::JOB) {
+        return ExitCode::from(cli::job(&Dirs::from_environment(), argv.split_off(2), HOST));
     } else if argv.get(1).is_some_and(|word| roles::is_role(word)) {
         let words: Vec<String> = argv[1..].iter().map(|a| a.to_string_lossy().into_owned()).collect();
         return roles::run(&words).unwrap_or_else(|| roles::unknown(&words));

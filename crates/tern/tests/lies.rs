@@ -67,6 +67,8 @@ fn lies() -> Vec<(u32, Load)> {
         speed_milli: u32::MAX,
         pressure_milli: u32::MAX,
         lag_ms: i32::MIN,
+        unused_s: u32::MAX,
+        ..Load::default()
     };
     let idle = Load { runnable_milli: 0, lag_ms: i32::MAX, ..most };
     let full = Load { available_mib: 0, rooms_max: 0, ..most };

@@ -41,7 +41,8 @@ impl Functions<'_> {
                 FnArg::Receiver(_) => None,
             })
             .collect();
-        if typed.len() > PARAMETERS_MAX {
+        // A function that C calls has the parameters that C gives it.
+        if typed.len() > PARAMETERS_MAX && signature.abi.is_none() {
             self.breach(Rule::Parameters, signature, format!("takes {} parameters", typed.len()));
         }
         for _ in typed.iter().filter(|typed| is_tuple(&typed.ty) || matches!(*typed.pat, Pat::Tuple(_))) {
@@ -114,6 +115,7 @@ mod tests {
     fn functions_are_short_and_take_little() {
         assert_eq!(rules(&format!("fn a() {{ {} }}", "\n;".repeat(80))), [Rule::FunctionLength]);
         assert_eq!(rules("fn a(a: u8, b: u8, c: u8, d: u8, e: u8, f: u8) {}"), [Rule::Parameters]);
+        assert_eq!(rules("extern \"C\" fn a(a: u8, b: u8, c: u8, d: u8, e: u8, f: u8) {}"), []);
         assert_eq!(rules("impl A { fn a(&self, (a, b): (u8, u8), c: &(u8, u8)) {} }"), [Rule::TupleParameter; 2]);
         assert_eq!(rules("fn a(a: bool, b: bool) {} fn b(a: bool, c: u8, b: bool) {}"), [Rule::BooleanPair]);
         assert_eq!(rules("impl From<(u8, u8)> for A { fn from(a: (u8, u8)) -> A { A } }"), []);

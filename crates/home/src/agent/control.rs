@@ -1,6 +1,6 @@
 //! The steward's socket: what the local daemon wants.
 
-use crate::agent::connection;
+use crate::agent::{connection, crossing};
 use crate::deputy::homecoming::HomecomingPolicy;
 use crate::deputy::placement_request::PlacementRequest;
 use crate::deputy::table::RoomState;
@@ -72,6 +72,12 @@ fn converse(room: &Arc<Room>, socket: &OwnedFd) {
                 });
                 return;
             }
+            Ok(ToSteward::Stream(sought)) => {
+                if let Ok(socket) = socket.try_clone() {
+                    room.contain(None, || crossing::follow(room, socket, &sought));
+                }
+                return;
+            }
             Ok(message) => {
                 let process = process(&message);
                 let obeyed = contained(|| {
@@ -129,6 +135,11 @@ fn obey(room: &Arc<Room>, message: ToSteward, fds: Vec<OwnedFd>) -> Result<FromS
             room.refresh_usage();
             Ok(list(room))
         }
+        ToSteward::Used => {
+            room.ask_usage();
+            let (host, owner) = (room.args.host.clone(), room.args.owner);
+            Ok(FromSteward::Used { host, owner, cpu_us: room.table().room_us })
+        }
         ToSteward::Why { pid } => Ok(FromSteward::Why { lines: why(room, pid) }),
         ToSteward::Traffic => {
             let counters = room.link.downlink().map(link::Sender::counters);
@@ -139,21 +150,29 @@ fn obey(room: &Arc<Room>, message: ToSteward, fds: Vec<OwnedFd>) -> Result<FromS
         }
         ToSteward::Move { pid, wish, asker_uid } => {
             room.watchdog.is_there()?;
+            room.check_awake()?;
             run::out(room, pid, OutwardRequest { options: wish, asker_uid }, fds.next()).map(FromSteward::Moved)
         }
         ToSteward::Recall { pid, wish, family } => {
+            room.check_awake()?;
             run::home(room, pid, HomewardRequest { options: wish, family }, fds.next()).map(FromSteward::Moved)
         }
         ToSteward::Pass { pid, wish, to } => {
+            room.check_awake()?;
             let beyond = PeerRoom { room: to.room, address: to.address, node: to.node, ticket: to.ticket };
             run::pass(room, pid, beyond, wish, fds.next()).map(|passed| match passed {
                 Passed::There(leg) => FromSteward::Moved(leg),
                 Passed::Detour(why) => FromSteward::Detour { why },
             })
         }
-        ToSteward::Receive { .. } => Err("that is no order of a daemon's".into()),
+        ToSteward::Receive { .. } | ToSteward::Stream(_) => Err("that is no order of a daemon's".into()),
         ToSteward::Owner => Ok(FromSteward::Owner { uid: room.args.owner }),
         ToSteward::Link => Ok(FromSteward::Link { silent_ms: room.link.silent_ms() }),
+        ToSteward::Suspend { for_ms } => room.suspend(for_ms).map(|()| FromSteward::Ok),
+        ToSteward::Wake => {
+            room.wake();
+            Ok(FromSteward::Ok)
+        }
         ToSteward::Close => {
             // Who looks for this room from now on finds none, and makes another.
             let _ = std::fs::remove_file(room.args.socket());
@@ -173,6 +192,7 @@ fn place(room: &Room, coming: PlacementRequest, socket: OwnedFd, memfd: OwnedFd)
     if let RoomState::Lost(why) = &room.table().room {
         return Err(why.clone());
     }
+    room.check_awake()?;
     let pid = coming.proof.pid();
     room.vigil.over_beginning();
     // The room makes its process meanwhile.

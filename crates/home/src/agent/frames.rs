@@ -1,9 +1,11 @@
 //! Receives the room's frames: several threads take them in turn, each of which serves
 //! files with borrowed rights.
 
+use crate::agent::crossing;
 use crate::closing;
 use crate::proxy::{from_room, image_frames, procfs};
 use crate::room::state::Room;
+use crate::room::streams;
 use homefs::server::Server;
 use link::{LinkError, Receiver};
 use room_protocol::{Head, Kind, ToHome};
@@ -23,6 +25,11 @@ pub fn receive(room: &Arc<Room>, uplink: Receiver) -> Result<(), String> {
     std::thread::Builder::new()
         .name("proc".into())
         .spawn(move || procfs::serve(&answering, &to_answer))
+        .map_err(|e| e.to_string())?;
+    let streams = Arc::downgrade(room);
+    std::thread::Builder::new()
+        .name("streams".into())
+        .spawn(move || streams::serve(&streams))
         .map_err(|e| e.to_string())?;
     let uplink = Arc::new(Mutex::new(uplink));
     for n in 0..WORKERS {
@@ -81,6 +88,14 @@ fn take_turn(room: &Arc<Room>, files: &Arc<Server>, uplink: &Mutex<Receiver>, bo
                     return None;
                 }
             }
+            Kind::Stream => match room.contain(None, || streams::obey(room, body)) {
+                Some(Ok(sought)) => sought.into_iter().for_each(|sought| crossing::seek(room, sought)),
+                Some(Err(why)) => {
+                    end(room, &why);
+                    return None;
+                }
+                None => {}
+            },
             Kind::Invalidate | Kind::Offer | Kind::Packed | Kind::Await => {
                 end(room, "the room sent what only a home sends");
                 return None;

@@ -66,7 +66,7 @@ impl Home {
         let (channel, theirs) = os::socket::pair()?;
         let (run_dir, state) = ("/".into(), "/".into());
         let (room, host) = ("0".repeat(32), "n2".into());
-        let args = StewardArgs { room, host, owner: 0, lost_after_ms: 15_000, run_dir, state };
+        let args = StewardArgs { room, host, address: None, owner: 0, lost_after_ms: 15_000, run_dir, state };
         let room = Arc::new(Room::new(args, Poller::new()?, Watchdog::at(ours)));
         let pid = deputy.pid();
         let proof = DeputyProof::of_coming(ProcessIdentity::of(pid)?);

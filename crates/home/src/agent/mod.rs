@@ -10,6 +10,7 @@
 
 mod connection;
 mod control;
+mod crossing;
 mod event_loop;
 mod frames;
 #[cfg(any(test, feature = "fuzz"))]

@@ -26,6 +26,8 @@ pub struct DeputyTable {
     pub room: RoomState,
     /// The last number given to a stand-in.
     pub last_standin: u32,
+    /// CPU time that the room's bodies had used at the last report, microseconds.
+    pub room_us: u64,
     /// Reports of usage so far.
     pub reports: u64,
 }

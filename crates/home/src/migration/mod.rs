@@ -15,7 +15,7 @@
 pub mod awaited;
 pub mod called_home;
 mod cpu_time_away;
-mod error;
+pub mod error;
 mod held_memory;
 mod idle;
 mod inbound;

@@ -76,12 +76,9 @@ impl MigrationSession {
         progress: Arc<MoveProgress>,
     ) -> Result<MigrationSession, MoveError> {
         let (to, from) = channel();
-        let mut all = room.sessions.lock();
+        let mut all = room.sessions.lock_settled(pid)?;
         if all.contains_key(&pid) {
             return Err(MoveError::Moving);
-        }
-        if room.sessions.unsettled().contains(&pid) {
-            return Err(MoveError::Unsettled);
         }
         room.sessions.begin_running();
         all.insert(

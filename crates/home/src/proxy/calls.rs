@@ -6,6 +6,7 @@ use crate::deputy::{channel, rights};
 use crate::proxy::mounts::SHARED_MEMORY;
 use crate::proxy::standins;
 use crate::room::state::Room;
+use crate::room::streams;
 use room_protocol::ToRoom;
 use room_protocol::message::{Call, CallId};
 use std::path::Path;
@@ -55,6 +56,9 @@ pub fn forward(room: &Room, id: CallId, pid: i32, tid: i32, call: Call) {
         let is_held = room.link.files().is_some_and(|server| server.hold(path, call.args[0]));
         let result = if is_held { 0 } else { -i64::from(libc::EBUSY) };
         return room.tell(&ToRoom::Return { id, result, out: Vec::new(), ready: None });
+    }
+    if i64::from(call.nr) == libc::SYS_shutdown {
+        call.standin.into_iter().for_each(|standin| streams::settle(room, standin));
     }
     if let Err(errno) = try_forward(&mut room.table(), id, pid, tid, call) {
         room.tell(&ToRoom::Return { id, result: -i64::from(errno), out: Vec::new(), ready: None });

@@ -44,6 +44,8 @@ pub fn obey(room: &Room, message: ToHome) -> Result<(), String> {
         ToHome::RoomFailed { reason } => return Err(reason),
         ToHome::Clock => room.tell(&told_clocks()),
         ToHome::RoomReady => room.ready(),
+        ToHome::Suspended => room.is_suspended(),
+        ToHome::Awake => room.is_awake(),
         message => match session_event(message) {
             Ok(SessionEvent { pid, event }) => drop(room.sessions.tell(pid, event)),
             Err(message) => obey_about_bodies(room, *message),
@@ -114,6 +116,9 @@ fn obey_about_bodies(room: &Room, message: ToHome) {
         ToHome::LocksOf { id, pid, inode } => room.inquire(id, Inquiry::Locks { pid, inode }),
         ToHome::WriteProc { id, pid, path, bytes } => room.inquire(id, Inquiry::Write { pid, path, bytes }),
         ToHome::Inspect { id, pid, path, look } => room.inquire(id, Inquiry::Look { pid, path, look }),
+        ToHome::MayStream { id, standin } => room.inquire(id, Inquiry::Stream(standin)),
+        ToHome::Fence { way, number } => room.link.streams.crossings.fence(way, number),
+        ToHome::Way { way, result } => room.link.streams.crossings.ways.note(way, result),
         ToHome::NameOf { id, standin } => room.inquire(id, Inquiry::Name(standin)),
         ToHome::Adopt { pid, fd, standin } => standins::adopt(room, pid, fd, standin),
         ToHome::Close { standin } => standins::close(room, standin),
@@ -121,9 +126,10 @@ fn obey_about_bodies(room: &Room, message: ToHome) {
             surroundings(room, BodyThread { pid, tid }, Surroundings { cwd, inode, umask });
         }
         ToHome::Refused { pid, nr, why } => refused(room, pid, nr, &why),
-        ToHome::Usage { bodies } => usage(room, bodies),
+        ToHome::Usage { bodies, room_us } => usage(room, bodies, room_us),
         // Read before.
         ToHome::Hello { .. } | ToHome::RoomFailed { .. } | ToHome::Clock | ToHome::RoomReady => {}
+        ToHome::Suspended | ToHome::Awake => {}
         ToHome::Taken { .. } | ToHome::PeerPages { .. } | ToHome::LaidOut { .. } | ToHome::Rebuilt { .. } => {}
         ToHome::Whole { .. } | ToHome::Leaving { .. } | ToHome::Standing { .. } | ToHome::Share { .. } => {}
         ToHome::Shares { .. } | ToHome::Locked { .. } | ToHome::Drained { .. } | ToHome::Runs { .. } => {}
@@ -168,8 +174,9 @@ fn refused(room: &Room, pid: i32, nr: u32, why: &str) {
 }
 
 /// Notes what bodies have used.
-fn usage(room: &Room, bodies: Vec<BodyUsage>) {
+fn usage(room: &Room, bodies: Vec<BodyUsage>, room_us: u64) {
     let mut table = room.table();
+    table.room_us = table.room_us.max(room_us);
     for body in bodies {
         if let Some(deputy) = table.deputies.get_mut(&body.pid) {
             deputy.usage = Some(body);

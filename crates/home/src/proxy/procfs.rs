@@ -4,6 +4,7 @@
 use crate::proxy::devices;
 use crate::room::inquiry::Inquiry;
 use crate::room::state::Room;
+use crate::room::streams::may_stream;
 use homefs::server::Credentials;
 use room_protocol::ToRoom;
 use room_protocol::message::{CallId, DeviceName, Look};
@@ -34,10 +35,11 @@ pub fn serve(room: &Weak<Room>, inquiries: &Receiver<(CallId, Inquiry)>) {
             Inquiry::Look { pid, .. } | Inquiry::Write { pid, .. } | Inquiry::Locks { pid, .. } => {
                 Some(*pid).filter(|pid| *pid != 0)
             }
-            Inquiry::Name(_) => None,
+            Inquiry::Name(_) | Inquiry::Stream(_) => None,
         };
         let answered = room.contain(asker, || answer(&room, &proc, &inquiry));
         let (result, out) = match answered.unwrap_or_else(|| Err(errno(libc::EIO))) {
+            Ok(_) if matches!(inquiry, Inquiry::Stream(_)) => (1, Vec::new()),
             Ok(out) => (0, out),
             Err(e) => (-i64::from(e.raw_os_error().unwrap_or(libc::EIO)), Vec::new()),
         };
@@ -59,8 +61,14 @@ fn answer(room: &Room, proc: &OwnedFd, inquiry: &Inquiry) -> std::io::Result<Vec
             let files = room.link.files().ok_or_else(|| errno(libc::EIO))?;
             Ok(files.shown_locks(*pid, *inode).into_bytes())
         }
+        Inquiry::Stream(standin) => {
+            act_as_root(room)?;
+            let may = may_stream(room, *standin);
+            tracing::debug!("stand-in {} {} a stream", standin.0, if may { "may be" } else { "is not to be" });
+            may.then(Vec::new).ok_or_else(|| errno(libc::EOPNOTSUPP))
+        }
         Inquiry::Name(standin) => {
-            act_as(room, &Credentials { uid: 0, gid: 0, groups: Arc::from([]), caps: u64::MAX })?;
+            act_as_root(room)?;
             let link = room.table().link_to(*standin).ok_or_else(|| errno(libc::EBADF))?;
             Ok(std::fs::read_link(link)?.into_os_string().into_vec())
         }
@@ -73,6 +81,10 @@ fn errno(number: i32) -> std::io::Error {
 
 fn act_as(room: &Room, who: &Credentials) -> std::io::Result<()> {
     room.link.files().ok_or_else(|| errno(libc::EIO))?.act_as(who)
+}
+
+fn act_as_root(room: &Room) -> std::io::Result<()> {
+    act_as(room, &Credentials { uid: 0, gid: 0, groups: Arc::from([]), caps: u64::MAX })
 }
 
 /// The rights of a deputy, or nobody's.

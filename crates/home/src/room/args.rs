@@ -1,15 +1,19 @@
 //! What a daemon tells a steward that it starts.
 
+use control_protocol::steward::RoomId;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// `--room ID --host NODE --owner UID --lost-after MS --run-dir DIR --state DIR`
+/// `--room ID --host NODE --address ADDRESS --owner UID --lost-after MS --run-dir DIR --state DIR`
 #[derive(Clone, Debug)]
 pub struct StewardArgs {
     /// Name of the room, 32 hexadecimal digits.
     pub room: String,
     /// Node that hosts the room.
     pub host: String,
+    /// Where the daemon of that node listens; `None`: streams do not go to the room straight.
+    pub address: Option<SocketAddr>,
     /// The user whose processes the room has.
     pub owner: u32,
     /// The room is lost when its node has been out of reach for so long, milliseconds.
@@ -29,6 +33,16 @@ impl StewardArgs {
     /// Where the steward listens to the daemon.
     pub fn socket(&self) -> PathBuf {
         self.run_dir.join("rooms").join(format!("{}.steward", self.room))
+    }
+
+    /// Gives the number of the room.
+    pub fn room_id(&self) -> Option<RoomId> {
+        let byte = |at: usize| u8::from_str_radix(self.room.get(2 * at..2 * at + 2)?, 16).ok();
+        let mut id = [0; 16];
+        for (at, to) in id.iter_mut().enumerate() {
+            *to = byte(at)?;
+        }
+        Some(RoomId(id))
     }
 
     /// Refuses a process of another user than the room's, with these user ids (real first).
@@ -62,6 +76,7 @@ impl StewardArgs {
             owner: number("--owner")?,
             lost_after_ms: number("--lost-after")?,
             host: value("--host")?,
+            address: value("--address").ok().and_then(|text| text.parse().ok()),
             run_dir: value("--run-dir")?.into(),
             state: value("--state")?.into(),
         })

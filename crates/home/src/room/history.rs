@@ -17,3 +17,15 @@ pub fn note(run_dir: &Path, pid: i32, what: Happening) {
         tracing::debug!("the history of process {pid} has a gap: {e}");
     }
 }
+
+/// So many generations above a process are told that it was lost.
+const GENERATIONS: usize = 6;
+
+/// Notes that a process ends with its host: in its own history, and in those of the processes that
+/// started it, which may want to begin it again.
+pub fn note_lost(run_dir: &Path, pid: i32, node: &str) {
+    let above = |pid: &i32| os::process::status(*pid).ok().map(|status| status.ppid).filter(|parent| *parent > 1);
+    for pid in std::iter::successors(Some(pid), above).take(GENERATIONS) {
+        note(run_dir, pid, Happening::Lost { node: node.to_owned() });
+    }
+}

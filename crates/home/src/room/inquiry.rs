@@ -32,4 +32,6 @@ pub enum Inquiry {
     },
     /// The name of a stand-in's open file.
     Name(StandinId),
+    /// Whether a stand-in may be a stream.
+    Stream(StandinId),
 }

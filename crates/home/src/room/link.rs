@@ -1,5 +1,6 @@
 //! The steward's link to its room, and the server of home's files, which answers over it.
 
+use crate::room::streams::HomeStreams;
 use checkpoint::BodyError;
 use homefs::server::Server;
 use link::{Bulk, Sender};
@@ -9,14 +10,21 @@ use std::sync::{Arc, OnceLock};
 /// The two ends of a room's link at home; both are there once the warden has come.
 #[derive(Default)]
 pub struct RoomLink {
-    downlink: OnceLock<Sender>,
+    /// The home ends of the room's streams.
+    pub streams: HomeStreams,
+    downlink: OnceLock<Arc<Sender>>,
     files: OnceLock<Arc<Server>>,
 }
 
 impl RoomLink {
     /// The sending end, once the warden has come.
     pub fn downlink(&self) -> Option<&Sender> {
-        self.downlink.get()
+        self.downlink.get().map(Arc::as_ref)
+    }
+
+    /// The sending end, to be kept by a thread.
+    pub fn shared_downlink(&self) -> Option<Arc<Sender>> {
+        self.downlink.get().cloned()
     }
 
     /// The home's files, once they are served.
@@ -29,7 +37,7 @@ impl RoomLink {
     /// # Errors
     /// The room has its warden already.
     pub fn connect(&self, downlink: Sender) -> Result<(), String> {
-        self.downlink.set(downlink).map_err(|_| "the room has its warden already".to_owned())
+        self.downlink.set(Arc::new(downlink)).map_err(|_| "the room has its warden already".to_owned())
     }
 
     /// Takes the server of the home's files.
@@ -46,12 +54,22 @@ impl RoomLink {
     /// Tells the room something, after all that has changed in the home's files until now.
     pub fn tell(&self, message: &ToRoom) {
         let Some(downlink) = self.downlink() else { return };
+        // What has come for a process came before what it is told next.
+        self.streams.flush(self);
         let seq = self.files().map_or(0, |files| files.flush_events());
         match postcard::to_stdvec(message) {
             // A link that fails is noticed by its receiver.
             Ok(bytes) => drop(downlink.send(Kind::Message, 0, seq, &[&bytes])),
             Err(e) => tracing::error!("encoding a message to the room: {e}"),
         }
+    }
+
+    /// Sends a frame of a stream, after all that has changed in the home's files until now.
+    pub fn send_stream(&self, frame: &[u8]) {
+        let Some(downlink) = self.downlink() else { return };
+        let seq = self.files().map_or(0, |files| files.flush_events());
+        // A link that fails is noticed by its receiver.
+        drop(downlink.send(Kind::Stream, 0, seq, &[frame]));
     }
 
     /// Sends a frame that belongs to a move.

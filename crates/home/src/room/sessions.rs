@@ -1,5 +1,6 @@
 //! The registry of migration sessions under way, one for each process that moves.
 
+use crate::migration::error::MoveError;
 use crate::room::event::{RoomEvent, ends};
 use crate::room::orders::HomeCall;
 use crate::room::progress::MoveProgress;
@@ -10,6 +11,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How long a move waits for the room to end the former one.
+const SETTLED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Sessions under way, by process.
 #[derive(Debug, Default)]
@@ -43,6 +48,15 @@ impl Sessions {
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Gives all sessions once the room has ended the former move of process `pid`, which takes it
+    /// a moment after home has given that move up. Fails if the room does not end it in time.
+    pub fn lock_settled(&self, pid: i32) -> Result<MutexGuard<'_, HashMap<i32, UnderWay>>, MoveError> {
+        let owes = |all: &mut HashMap<i32, UnderWay>| !all.contains_key(&pid) && self.unsettled().contains(&pid);
+        let waited = self.ended.wait_timeout_while(self.lock(), SETTLED_WITHIN, owes);
+        let (all, late) = waited.unwrap_or_else(PoisonError::into_inner);
+        if late.timed_out() { Err(MoveError::Unsettled) } else { Ok(all) }
+    }
+
     /// Processes whose former move the room has not ended yet.
     pub fn unsettled(&self) -> MutexGuard<'_, HashSet<i32>> {
         self.unsettled.lock().unwrap_or_else(PoisonError::into_inner)
@@ -53,6 +67,7 @@ impl Sessions {
         let all = self.lock();
         if ends(&heard).is_some() && !all.contains_key(&pid) {
             self.unsettled().remove(&pid);
+            self.ended.notify_all();
         }
         all.get(&pid).is_some_and(|under_way| under_way.to.send(heard).is_ok())
     }

@@ -5,10 +5,12 @@ use crate::deputy::table::{DeputyTable, RoomState};
 use crate::deputy::watchdog::Watchdog;
 use crate::deputy::{channel, rights};
 use crate::room::args::StewardArgs;
+use crate::room::history;
 use crate::room::inquiry::Inquiry;
 use crate::room::link::RoomLink;
 use crate::room::poller::{Poller, Source};
 use crate::room::sessions::Sessions;
+use crate::room::suspension::Suspension;
 use os::awake::Vigil;
 use room_protocol::ToRoom;
 use room_protocol::message::{CallId, Place};
@@ -39,6 +41,8 @@ pub struct Room {
     pagers: Mutex<HashMap<i32, Arc<checkpoint::Pager>>>,
     /// Keeps processors awake while programs begin in the room.
     pub vigil: Vigil,
+    /// Whether the room is suspended.
+    pub suspension: Suspension,
     /// The way to the thread that looks at /proc.
     pub inquiries: OnceLock<std::sync::mpsc::Sender<(CallId, Inquiry)>>,
     table: Mutex<DeputyTable>,
@@ -59,6 +63,7 @@ impl Room {
             bodies: link::Bodies::default(),
             pagers: Mutex::default(),
             vigil: Vigil::default(),
+            suspension: Suspension::default(),
             inquiries: OnceLock::new(),
             table: Mutex::default(),
             reported: Condvar::new(),
@@ -213,6 +218,8 @@ impl Room {
         self.sessions.end();
         self.lenders.stop();
         for (pid, deputy) in table.deputies.iter_mut().filter(|(_, d)| d.phase != Phase::Ending) {
+            // Before it ends: who waits for it looks there.
+            history::note_lost(&self.args.run_dir, *pid, &self.args.host);
             let (packet, words) = if deputy.phase == Phase::Away {
                 let words = format!(
                     "tern: process {pid} ran on {}, which is lost ({why}): it ends as if killed\n",
@@ -237,13 +244,19 @@ impl Room {
         self.reported.notify_all();
     }
 
-    /// Asks the room what the bodies use, and waits for the answer a moment: an old answer is
-    /// better than none.
+    /// Asks the room what the bodies use, if there are any ([`Room::ask_usage`]).
     pub fn refresh_usage(&self) {
+        if !self.table().deputies.is_empty() {
+            self.ask_usage();
+        }
+    }
+
+    /// Asks the room what the bodies use and have used, and waits for the answer a moment: an old
+    /// answer is better than none.
+    pub fn ask_usage(&self) {
         const PATIENCE: Duration = Duration::from_millis(500);
         let before = self.table().reports;
-        let worth = |t: &DeputyTable| t.room == RoomState::Ready && !t.deputies.is_empty();
-        if !worth(&self.table()) {
+        if self.table().room != RoomState::Ready {
             return;
         }
         self.tell(&ToRoom::Report);

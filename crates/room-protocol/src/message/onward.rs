@@ -27,7 +27,7 @@ pub struct Lane {
 pub struct Hello {
     /// The version of this protocol ([`crate::VERSION`]).
     pub version: u32,
-    /// PID of the process, at home.
+    /// PID of the process, at home; 0: a way for streams ([`WayOrder`]).
     pub pid: i32,
     /// Who is let in.
     pub ticket: Ticket,
@@ -132,6 +132,20 @@ pub enum Order {
         pace: Pace,
     },
     /// To the other: who shows this ticket, and is this node, brings it.
+    Admit {
+        /// The ticket that is shown first.
+        ticket: Ticket,
+        /// Name of the node.
+        from: String,
+    },
+}
+
+/// Home to one of two rooms whose streams are to go straight from room to room.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WayOrder {
+    /// Make the way ([`crate::ToHome::Way`]).
+    Connect(Lane),
+    /// To the other: who shows this ticket, and is this node, makes it.
     Admit {
         /// The ticket that is shown first.
         ticket: Ticket,

@@ -49,8 +49,13 @@ impl ToHome {
             | Cancel { .. }
             | LookAt { .. }
             | NameOf { .. }
+            | MayStream { .. }
+            | Way { .. }
+            | Fence { .. }
             | Yielded { .. }
             | Close { .. }
+            | Suspended
+            | Awake
             | Usage { .. } => None,
         }
     }
@@ -88,8 +93,12 @@ impl ToRoom {
             | Rights { .. }
             | Readiness { .. }
             | Yield { .. }
+            | Suspend { .. }
+            | Wake
             | Report
-            | Close => None,
+            | Close
+            | Fence { .. }
+            | Way { .. } => None,
         }
     }
 }

@@ -176,6 +176,31 @@ pub enum ToHome {
         /// Inode number of the file.
         inode: u64,
     },
+    /// May this stand-in be a stream (`relay`)? Answered by [`ToRoom::Return`]: 1 if it is a
+    /// connected stream socket that nobody but bodies of this room has, and that a pair of sockets
+    /// can stand for.
+    MayStream {
+        /// Number of the request.
+        id: CallId,
+        /// The stand-in that is meant.
+        standin: StandinId,
+    },
+    /// The answer to [`WayOrder::Connect`](onward::WayOrder::Connect); later an error: the way
+    /// broke.
+    Way {
+        /// The number of the way.
+        way: u64,
+        /// An error is in words.
+        result: Result<(), String>,
+    },
+    /// The room has learnt something from home, and is to send bytes to another room: home tells
+    /// that room all changes of files first ([`ToRoom::Fence`]).
+    Fence {
+        /// The way to the other room.
+        way: u64,
+        /// The number of the question.
+        number: u64,
+    },
     /// What is this stand-in's open file called at home (proc_pid_fd(5))? Answered by
     /// [`ToRoom::Return`].
     NameOf {
@@ -217,6 +242,9 @@ pub enum ToHome {
     Usage {
         /// Per process: what the hosting kernel says.
         bodies: Vec<BodyUsage>,
+        /// CPU time that all bodies of the room have used, those that have ended or left included,
+        /// microseconds; 0 if the hosting kernel does not count it.
+        room_us: u64,
     },
     /// So many bytes of pages are in place: the sender may send as many more.
     Taken {
@@ -381,4 +409,8 @@ pub enum ToHome {
         /// The failure, in words.
         result: Result<(), String>,
     },
+    /// To [`ToRoom::Suspend`]: the bodies stand still.
+    Suspended,
+    /// To [`ToRoom::Wake`]: the bodies go on.
+    Awake,
 }

@@ -149,6 +149,21 @@ pub enum ToRoom {
         /// The destination of the processes with which it shares memory.
         family: Family,
     },
+    /// The room at the other end of this way waits until this one has learnt of all changes until
+    /// here: tell it so, by the way.
+    Fence {
+        /// The number of the way.
+        way: u64,
+        /// The number of that room's question.
+        number: u64,
+    },
+    /// About a way to another room of this home, for streams.
+    Way {
+        /// The number of the way: both rooms know it by this.
+        way: u64,
+        /// What is to be done.
+        order: onward::WayOrder,
+    },
     /// Of a process that goes on to another room, or whose memory is to go home ahead.
     Onward {
         /// PID of the process, at home.
@@ -199,6 +214,14 @@ pub enum ToRoom {
         /// PID of the process, at home.
         pid: i32,
     },
+    /// The home or the room's node is about to be suspended: all bodies stand still, and a silent
+    /// link does not count as lost, until [`ToRoom::Wake`]. Answered by [`ToHome::Suspended`].
+    Suspend {
+        /// The room ends if it hears nothing for so long, milliseconds.
+        for_ms: u32,
+    },
+    /// The suspension is over: the bodies go on. Answered by [`ToHome::Awake`].
+    Wake,
     /// Say what the bodies use ([`ToHome::Usage`]).
     Report,
     /// End the room.

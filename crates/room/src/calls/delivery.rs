@@ -80,8 +80,10 @@ fn give_descriptors(room: &Shared, message: &Incoming, arrived: &Arrived<'_>, co
             };
             let close_on_exec = message.close_on_exec;
             let has_offset = message.files.contains_key(&fd);
-            // The tracer has a file's seeks stop when it gives it.
-            let given = arrived.waiting.filter(|_| !has_offset).and_then(|waiting| {
+            // The tracer shows what it gives: a file, whose seeks must stop, and what the receiver
+            // would not see as it is at home.
+            let is_shown = room.guests().get(message.who.pid).is_none_or(|guest| guest.shows_all);
+            let given = arrived.waiting.filter(|_| !has_offset && is_shown).and_then(|waiting| {
                 let given = Given { file: spare.file.as_fd(), close_on_exec, answers: false };
                 os::seccomp::give(waiting.listener.as_fd(), waiting.id, given).ok().flatten()
             });

@@ -33,7 +33,11 @@ pub fn apply(room: &Shared, id: CallId, result: i64, out: &[u8]) -> Option<i64> 
     Some(match after {
         After::Here | After::Sought { .. } | After::Watched(_) => result,
         After::Write(back) | After::WriteElseHere(back) => call.written(&back),
-        After::Result(_) | After::Compare(_) if result < 0 => result,
+        After::Flags(_) | After::Result(_) | After::Compare(_) if result < 0 => result,
+        After::Flags(new) => {
+            let set = os::fds::set_flags(new.file.as_fd(), new.which, new.to);
+            set.map_or_else(|e| -i64::from(e.errno()), |()| result)
+        }
         After::Result(result) => result,
         After::Compare(compared) => compared.result(),
         After::KeepsCapabilities(keeps) => {

@@ -11,8 +11,10 @@ pub mod pidfd;
 pub mod prctl;
 pub mod schedule;
 pub mod socket;
+pub mod stream;
 pub mod sysv;
 
+use crate::calls::streams;
 use crate::sandbox::{guest_memory, ids};
 use crate::state::calls::after::After;
 use crate::state::calls::marshal;
@@ -258,9 +260,20 @@ impl Asked {
         self.room.standin_of(self.waiting.host_tid, self.args[i] as i32)
     }
 
+    /// The stream that argument `i` names.
+    fn stream(&self, i: usize) -> Option<StandinId> {
+        self.room.stream_of(self.waiting.host_tid, self.args[i] as i32)
+    }
+
+    /// The stand-in or stream that argument `i` names.
+    fn kept_at_home(&self, i: usize) -> Option<StandinId> {
+        self.room.kept_at_home(self.waiting.host_tid, self.args[i] as i32)
+    }
+
     /// Asks home. `exact`: the call consumes something, so its result must not get lost.
     fn ask(self, call: Call, after: After, exact: bool) {
         let Asked { room, waiting, who, .. } = self;
+        streams::settle(&room);
         room.standins.settle();
         let caller = waiting.clone();
         let id = room.home.expect(Pending::Notified { waiting, after, exact, asked: false });

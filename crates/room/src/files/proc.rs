@@ -181,7 +181,7 @@ impl ProcRequest<'_> {
     fn described_at_home(&self, pid: i32, rest: &str) -> Option<Place> {
         let fd = place::described(rest)?;
         let host = self.host(pid).ok()?;
-        let Some(standin) = self.room.standin_of(host, fd) else {
+        let Some(standin) = self.room.kept_at_home(host, fd) else {
             // Of locks home knows, too.
             return is_in_home_file_system(host, fd).then_some(Place::Lockable(pid, fd));
         };
@@ -350,7 +350,7 @@ impl ProcRequest<'_> {
         let Some(text) = self.shown(pid, &format!("fd/{fd}"), fd.to_string().as_bytes())? else {
             return self.follow(pid, fd);
         };
-        match self.room.standin_of(self.host(pid)?, fd) {
+        match self.room.kept_at_home(self.host(pid)?, fd) {
             Some(standin) => self.ask_name(pid, standin, Step::Text),
             None => self.answer_text(&known_as(&text)),
         }

@@ -178,6 +178,7 @@ fn ask(room: &Shared, asker: &Asker, unique: u64, what: StandinRequestKind, call
 fn read(room: &Shared, request: &Request<'_>) -> Result<(), i32> {
     let arguments: ReadIn = request.args().take().map_err(|_| libc::EPROTO)?;
     let asker = asker(room, request)?;
+    room.uses(asker.standin);
     // A socket's reader is content with what there is; after a request that was filled the kernel
     // would go on, and wait.
     let size = if is_own(asker.standin) { arguments.size.min(IO_BYTES - 1) } else { arguments.size.min(IO_BYTES) };
@@ -197,6 +198,7 @@ fn write(room: &Shared, request: &Request<'_>) -> Result<(), i32> {
     let arguments: WriteIn = args.take().map_err(|_| libc::EPROTO)?;
     let data = args.bytes(arguments.size as usize).map_err(|_| libc::EPROTO)?.to_vec();
     let asker = asker(room, request)?;
+    room.uses(asker.standin);
     let call = Call {
         pointers: 0b10,
         data,
@@ -269,6 +271,7 @@ fn release(room: &Shared, request: &Request<'_>) {
     drop(opens);
     room.guests().forget(standin);
     room.standins.readiness.forget(standin);
+    room.home.streams.forget(standin);
     room.standins.set_timed(standin, false);
     room.standins.files.forget(standin);
     room.tell(&ToHome::Close { standin });

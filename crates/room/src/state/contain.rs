@@ -53,7 +53,7 @@ impl Shared {
             Pending::Proc { pid, .. } => return Some(*pid).filter(|pid| *pid != 0),
             Pending::Notified { waiting, .. } | Pending::Missed { waiting, .. } => waiting.host_tid,
             Pending::Held { host, .. } | Pending::Birth { host } => *host,
-            Pending::Unasked => return None,
+            Pending::Unasked | Pending::MayStream(_) => return None,
         };
         self.process(host)
     }

@@ -3,6 +3,7 @@
 use crate::state::calls::after::After;
 use crate::state::guests::{Waiting, Who};
 use crate::state::pending::{Interrupted, Pending, WrittenQueue};
+use crate::state::streams::RoomStreams;
 use link::LinkError;
 use os::ptrace::HostTid;
 use room_protocol::message::{Call, CallId};
@@ -15,6 +16,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct HomeLink {
     /// The encrypted link.
     pub uplink: Arc<link::Sender>,
+    /// The streams of the room.
+    pub streams: RoomStreams,
     /// Bytes that are to be put into guests' memory.
     pub memory: WrittenQueue,
     pending: Mutex<HashMap<CallId, Pending>>,
@@ -25,11 +28,19 @@ impl HomeLink {
     /// A link by which home was asked for nothing yet.
     pub fn new(uplink: Arc<link::Sender>) -> HomeLink {
         let next_call = AtomicU64::new(1);
-        HomeLink { uplink, memory: WrittenQueue::default(), pending: Mutex::default(), next_call }
+        HomeLink {
+            uplink,
+            streams: RoomStreams::default(),
+            memory: WrittenQueue::default(),
+            pending: Mutex::default(),
+            next_call,
+        }
     }
 
     /// Tells the home something. A link that fails ends the room by its receiver.
     pub fn tell(&self, message: &ToHome) {
+        // What guests wrote before is at home before.
+        self.streams.flush(&self.uplink);
         let sent = match postcard::to_stdvec(message) {
             Ok(bytes) => self.uplink.send(Kind::Message, 0, 0, &[&bytes]),
             Err(e) => {

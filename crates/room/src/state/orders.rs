@@ -133,6 +133,16 @@ pub enum Order {
         /// Numbers of the descriptors.
         fds: BTreeSet<i32>,
     },
+    /// A stand-in becomes a stream.
+    Stream {
+        /// The stand-in that is meant.
+        standin: StandinId,
+    },
+    /// A stream becomes a stand-in again.
+    Unstream {
+        /// The stand-in that is meant.
+        standin: StandinId,
+    },
     /// Home has the files that a body that leaves has in common with others, or those that it
     /// passes, or why not.
     Shared {
@@ -221,6 +231,10 @@ pub enum Order {
         /// PID of the process that this is about.
         pid: i32,
     },
+    /// All bodies stand still, until they are woken.
+    Suspend,
+    /// All bodies go on.
+    Wake,
 }
 
 impl Order {

@@ -4,7 +4,7 @@ use crate::state::calls::after::After;
 use crate::state::files::standins::requests::StandinRequest;
 use crate::state::guests::Waiting;
 use os::ptrace::HostTid;
-use room_protocol::message::CallId;
+use room_protocol::message::{CallId, StandinId};
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, PoisonError};
 
@@ -26,6 +26,8 @@ pub enum Pending {
     },
     /// Nothing: no guest waits for it.
     Unasked,
+    /// Home says whether this stand-in may be a stream.
+    MayStream(StandinId),
     /// Answer a request for a stand-in.
     Standin(StandinRequest),
     /// Answer a request for something of /proc.

@@ -75,6 +75,8 @@ pub struct Shared {
     pub wall: OnceLock<crate::state::wall::Wall>,
     /// Over programs that begin here.
     pub vigil: os::awake::Vigil,
+    /// Whether the room is suspended.
+    pub suspension: crate::state::suspension::Suspension,
     /// Home's code for its processes, if guests may not use this kernel's.
     pub strange: OnceLock<crate::state::foreign_vdso::Strange>,
 }
@@ -122,6 +124,7 @@ impl Shared {
             home_ahead_ns: OnceLock::new(),
             wall: OnceLock::new(),
             vigil: os::awake::Vigil::default(),
+            suspension: crate::state::suspension::Suspension::default(),
             strange: OnceLock::new(),
         }
     }
@@ -178,7 +181,7 @@ impl Shared {
             | Pending::Missed { waiting: Waiting { host_tid: host, .. }, .. }
             | Pending::Held { host, .. } => threads.iter().any(|(thread, _)| thread == host),
             // The tracer forgets it with the thread.
-            Pending::Birth { .. } | Pending::Unasked => false,
+            Pending::Birth { .. } | Pending::Unasked | Pending::MayStream(_) => false,
         };
         let abandoned: Vec<Pending> = self.home.pending().extract_if(|_, p| of_process(p)).map(|(_, p)| p).collect();
         for pending in abandoned {
@@ -219,10 +222,41 @@ impl Shared {
         self.standins.standin_of(host, fd)
     }
 
-    /// Whether a guest's descriptor is a stand-in, or may be a FIFO of home's.
+    /// Which stream a guest's descriptor is, if it is one.
+    pub fn stream_of(&self, host: HostTid, fd: i32) -> Option<StandinId> {
+        if !self.home.streams.is_any() {
+            return None;
+        }
+        let info = os::process::fd_info(host.0, fd).ok()?;
+        self.stream(info.mount_id, info.inode)
+    }
+
+    /// Which stream this file is an end of, if it is one.
+    pub fn stream(&self, mount_id: u64, inode: u64) -> Option<StandinId> {
+        let standin = self.home.streams.of_inode(inode)?;
+        self.pairs.is_socket(mount_id).then_some(standin)
+    }
+
+    /// Which stand-in or stream a guest's descriptor is, if it is one.
+    pub fn kept_at_home(&self, host: HostTid, fd: i32) -> Option<StandinId> {
+        let info = os::process::fd_info(host.0, fd).ok()?;
+        self.standins.standin(info.mount_id, info.inode).or_else(|| self.stream(info.mount_id, info.inode))
+    }
+
+    /// Counts a call on a stand-in: one that is used often may become a stream.
+    pub fn uses(&self, standin: StandinId) {
+        if self.home.streams.uses(standin) {
+            let id = self.home.expect(Pending::MayStream(standin));
+            self.tell(&ToHome::MayStream { id, standin });
+        }
+    }
+
+    /// Whether a guest's descriptor is a stand-in or a stream, or may be a FIFO of home's.
     pub fn stands_in(&self, host: HostTid, fd: i32) -> bool {
         os::process::fd_info(host.0, fd).is_ok_and(|info| {
-            self.standins.standin(info.mount_id, info.inode).is_some() || self.fifos.may_be(info.inode)
+            self.standins.standin(info.mount_id, info.inode).is_some()
+                || self.stream(info.mount_id, info.inode).is_some()
+                || self.fifos.may_be(info.inode)
         })
     }
 

@@ -243,7 +243,10 @@ impl DescribedBody<'_> {
         let mut others = None;
         for fd in process::descriptors(self.host.0)? {
             let info = process::fd_info(self.host.0, fd)?;
-            let opened = match self.room.standins.standin(info.mount_id, info.inode) {
+            let standin = self.room.standins.standin(info.mount_id, info.inode);
+            // A body that leaves has none of these any more ([`crate::supervisor::sharers`]).
+            let stream = || self.room.stream(info.mount_id, info.inode).filter(|_| self.family.is_none());
+            let opened = match standin.or_else(stream) {
                 Some(standin) => Opened::Home(self.number_at_home(standin, fd)?),
                 // Which process it signals, and by which signal, is not carried.
                 None if info.flags & libc::O_ASYNC != 0 => {

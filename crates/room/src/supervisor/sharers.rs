@@ -4,6 +4,7 @@
 pub mod common_files;
 pub mod epoll_watches;
 pub mod pairs;
+pub mod streams;
 pub mod watched;
 
 use crate::state::home_mounts::HomeFiles;
@@ -29,9 +30,31 @@ pub fn find(room: &Shared, pid: i32, sought: &Sought) -> Result<Commons, BodyErr
         let others = guests.pids().into_iter().filter(|p| *p != pid);
         (host, others.filter_map(|p| Some((p, guests.host(p)?))).collect::<Vec<_>>())
     };
-    if others.is_empty() && matches!(sought, Sought::Common) {
-        return Ok(found);
+    match sought {
+        Sought::Common if others.is_empty() => return Ok(found),
+        Sought::Standin(standin) => {
+            let holders = others.into_iter().chain([(pid, host)]);
+            streams::add_standin(room, &mut found, *standin, holders);
+        }
+        _ => find_common(room, &mut found, SoughtOf { pid, host, others, sought })?,
     }
+    found.others.remove(&pid);
+    let watched = epoll_watches::find(&mut found, pid);
+    found.note(watched);
+    Ok(found)
+}
+
+/// The open files that are sought of a body, and all other bodies of the room.
+struct SoughtOf<'a> {
+    pid: i32,
+    host: HostTid,
+    others: Vec<(i32, HostTid)>,
+    sought: &'a Sought,
+}
+
+/// Adds the files, pipes, pairs of sockets and streams of a body that are sought.
+fn find_common(room: &Shared, found: &mut Commons, of: SoughtOf<'_>) -> Result<(), BodyError> {
+    let SoughtOf { pid, host, others, sought } = of;
     let own = places(room, pid, host)?;
     let mut all: HashMap<Key, Found> = HashMap::new();
     for (other, host) in others {
@@ -45,24 +68,20 @@ pub fn find(room: &Shared, pid: i32, sought: &Sought) -> Result<Commons, BodyErr
         let theirs = all.get(key).map(Vec::as_slice).unwrap_or_default();
         let known = found.files.iter().flat_map(|f| &f.places).any(|p| p == place);
         if room.pairs.is_socket(key.0) && !known && sought.has_pair(place.fd) {
-            let holders = |key: &Key| {
-                let own = own.iter().filter(|(k, ..)| k == key).map(|(_, place, info)| (*place, *info));
-                own.chain(all.get(key).into_iter().flatten().copied()).collect::<Found>()
-            };
-            let added = pairs::add(room, &mut found, key, holders);
-            found.note(added);
+            add_socket(room, found, key, SocketHolders { own: &own, all: &all });
             continue;
         }
         let shares_nothing =
             || checkpoint::is_everywhere(host.0, place.fd) || checkpoint::is_place(host.0, place.fd, info);
-        if !sought.has(place.fd, theirs.is_empty()) || known || shares_nothing() {
+        let is_stream = room.stream(key.0, key.1).is_some();
+        if is_stream || !sought.has(place.fd, theirs.is_empty()) || known || shares_nothing() {
             continue;
         }
         let mine = own.iter().filter(|(k, ..)| k == key).map(|(_, place, info)| (*place, *info));
         let name = process::link(host.0, &format!("fd/{}", place.fd))?;
         if name.to_string_lossy().starts_with("pipe:") {
             found.others.extend(theirs.iter().map(|(place, _)| place.pid));
-            let added = pipe(&mut found, mine.chain(theirs.iter().copied()).collect());
+            let added = pipe(found, mine.chain(theirs.iter().copied()).collect());
             found.note(added);
             continue;
         }
@@ -86,10 +105,33 @@ pub fn find(room: &Shared, pid: i32, sought: &Sought) -> Result<Commons, BodyErr
             found.note(named);
         }
     }
-    found.others.remove(&pid);
-    let watched = epoll_watches::find(&mut found, pid);
-    found.note(watched);
-    Ok(found)
+    Ok(())
+}
+
+/// The descriptors of a body, and those of all others.
+struct SocketHolders<'a> {
+    own: &'a [(Key, DescriptorPlace, FdInfo)],
+    all: &'a HashMap<Key, Found>,
+}
+
+/// Adds a socket of the room: a stream, or an end of a pair that was made in the room.
+fn add_socket(room: &Shared, found: &mut Commons, key: &Key, of: SocketHolders<'_>) {
+    let holders = |key: &Key| {
+        let own = of.own.iter().filter(|(k, ..)| k == key).map(|(_, place, info)| (*place, *info));
+        own.chain(of.all.get(key).into_iter().flatten().copied()).collect::<Found>()
+    };
+    if let Some(standin) = room.stream(key.0, key.1) {
+        streams::add(found, standin, holders(key));
+        // Both become stand-ins: what is under way between them goes home.
+        let streams = &room.home.streams;
+        if let Some((partner, inode)) = streams.partner(standin).and_then(|other| Some((other, streams.inode(other)?)))
+        {
+            streams::add(found, partner, holders(&(key.0, inode)));
+        }
+        return;
+    }
+    let added = pairs::add(room, found, key, holders);
+    found.note(added);
 }
 
 fn is_one(a: &DescriptorPlace, b: &DescriptorPlace) -> bool {

@@ -30,6 +30,8 @@ pub mod signals;
 pub mod stale_stops;
 pub mod state;
 pub mod stops;
+pub mod streaming;
+pub mod suspension;
 pub mod unsupported_clone;
 pub mod written_back;
 
@@ -49,6 +51,7 @@ use crate::supervisor::tracer::state::porter::Porter;
 use crate::supervisor::tracer::state::signals::Signals;
 use crate::supervisor::tracer::state::stale_stops::StaleStops;
 use crate::supervisor::tracer::state::stops::Stops;
+use crate::supervisor::tracer::state::suspension::Kept;
 use crate::supervisor::tracer::state::unsupported_clone::UnsupportedCalls;
 use os::ptrace::{self, Event, HostTid};
 use room_protocol::ToHome;
@@ -79,6 +82,8 @@ struct Tracer {
     ends: Ends,
     unsupported_calls: UnsupportedCalls,
     lost: Lost,
+    /// Stops since the room was suspended, while it is.
+    kept_stops: Option<Vec<Kept>>,
     listeners: Arc<crate::state::listeners::Listeners>,
     wait_answered: WaitAnswered,
 }
@@ -126,6 +131,7 @@ pub fn run(parts: Parts) -> os::Result<()> {
         ends: Ends::default(),
         unsupported_calls: UnsupportedCalls::default(),
         lost: Lost::default(),
+        kept_stops: None,
         room,
         listeners,
         wait_answered,
@@ -159,7 +165,9 @@ pub fn run(parts: Parts) -> os::Result<()> {
             if tid == porter && matches!(event, Event::Exited(_) | Event::Killed(_)) {
                 return Ok(());
             }
-            tracer.contain_event(tid, event, &usage);
+            if let Some(Kept { tid, event, usage }) = tracer.keep_stop(tid, event, usage) {
+                tracer.contain_event(tid, event, &usage);
+            }
             seen += 1;
         }
         tracer.contain(Tracer::tell_ends);
@@ -206,6 +214,8 @@ impl Tracer {
             }
             Order::Shared { pid, result } => self.share(pid, result),
             Order::Pass { host, fds } => self.pass(host, fds),
+            Order::Stream { standin } => self.stream(standin),
+            Order::Unstream { standin } => self.unstream(standin),
             Order::StayHere { pid } => {
                 self.die_here(pid);
                 self.fail_unmade(pid);
@@ -224,6 +234,8 @@ impl Tracer {
             Order::Outline { pid } => self.outline(pid),
             Order::Ahead { pid, wish } => self.send_ahead(pid, wish),
             Order::Release { pid } => self.vanish(pid),
+            Order::Suspend => self.suspend(),
+            Order::Wake => self.wake(),
         }
     }
 

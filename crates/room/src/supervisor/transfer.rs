@@ -8,3 +8,4 @@ pub mod precopy;
 pub mod precopy_home;
 pub mod receiver;
 pub mod sending;
+pub mod ways;

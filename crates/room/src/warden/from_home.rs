@@ -12,8 +12,9 @@ use crate::state::shared::Shared;
 use crate::state::transfer::incoming_queue::IncomingItem;
 use crate::state::transfer::page_source::Source;
 use crate::state::transfer::postcopy_queue::PostcopyEvent;
+use crate::state::ways::ExpectedWay;
 use crate::supervisor::dev_shm as held;
-use crate::supervisor::transfer::{advance, direct_link};
+use crate::supervisor::transfer::{advance, direct_link, ways};
 use crate::warden::report;
 use checkpoint::Lender;
 use os::contain::on_account_of;
@@ -23,6 +24,7 @@ use room_protocol::ToRoom;
 use room_protocol::message::{CallId, Credentials, onward};
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Obeys one message of home's. Returns `false` if the room is to end.
 pub fn obey(room: &Arc<Shared>, message: ToRoom) -> bool {
@@ -35,10 +37,25 @@ pub fn obey(room: &Arc<Shared>, message: ToRoom) -> bool {
         ToRoom::Yield { inode } => held::give_up(room, inode),
         ToRoom::Report => report::tell(room),
         ToRoom::Close => return false,
-        message => match obey_about_bodies(room, message) {
-            Ok(()) => {}
-            Err(message) => obey_about_moves(room, *message),
-        },
+        ToRoom::Suspend { for_ms } => {
+            tracing::info!("the room is suspended for at most {} s", for_ms / 1000);
+            room.suspension.begin(&room.home.uplink, Duration::from_millis(for_ms.into()));
+            room.orders.give(Order::Suspend);
+        }
+        ToRoom::Wake => {
+            tracing::info!("the room is not suspended any more");
+            room.suspension.end();
+            room.orders.give(Order::Wake);
+        }
+        message => {
+            if !matches!(message, ToRoom::Fence { .. } | ToRoom::Way { .. }) {
+                room.home.streams.learn();
+            }
+            match obey_about_bodies(room, message) {
+                Ok(()) => {}
+                Err(message) => obey_about_moves(room, *message),
+            }
+        }
     }
     true
 }
@@ -110,6 +127,11 @@ fn obey_about_moves(room: &Arc<Shared>, message: ToRoom) {
             room.orders.give(Order::Recall { pid, recall });
         }
         ToRoom::Onward { pid, order } => obey_onward(room, pid, order),
+        ToRoom::Fence { way, number } => room.home.streams.confirm(way, number),
+        ToRoom::Way { way, order: onward::WayOrder::Connect(lane) } => ways::connect(room, way, lane),
+        ToRoom::Way { way, order: onward::WayOrder::Admit { ticket, from } } => {
+            room.home.streams.ways.expect(ticket, ExpectedWay { way, from });
+        }
         ToRoom::Shared { pid, result } => room.orders.give(Order::Shared { pid, result }),
         ToRoom::Fetch { pid, ranges } => room.lenders.with(pid, |lender| lender.ask(&ranges)),
         ToRoom::Push { pid } => room.lenders.with(pid, Lender::push),
@@ -119,6 +141,7 @@ fn obey_about_moves(room: &Arc<Shared>, message: ToRoom) {
         }
         // Obeyed before.
         ToRoom::Clock { .. } | ToRoom::Open(_) | ToRoom::Yield { .. } | ToRoom::Report | ToRoom::Close => {}
+        ToRoom::Suspend { .. } | ToRoom::Wake => {}
         ToRoom::Expect { .. } | ToRoom::Place(_) | ToRoom::Return { .. } | ToRoom::Readiness { .. } => {}
         ToRoom::Rights { .. } | ToRoom::Signal { .. } | ToRoom::Stop { .. } | ToRoom::GoOn { .. } => {}
         ToRoom::Kill { .. } | ToRoom::Release { .. } => {}
@@ -265,6 +288,8 @@ pub fn finish(room: &Shared, id: CallId, result: i64, out: &[u8]) {
                 crate::files::devices::answered(room, asked.unique, result, out);
             }
             Pending::Unasked => {}
+            Pending::MayStream(standin) if result == 1 => room.orders.give(Order::Stream { standin }),
+            Pending::MayStream(standin) => room.home.streams.keep(standin),
             Pending::Proc { unique, .. } => crate::files::proc::answered(room, unique, result, out),
             // Behind the signal, whose order the tracer has already.
             Pending::Standin(asked) if result == EPIPE => room.orders.give(Order::Finish { asked, result }),

@@ -11,7 +11,8 @@ pub fn tell(room: &Shared) {
         guests.pids().into_iter().filter_map(|pid| Some((pid, guests.host(pid)?.0))).collect()
     };
     let bodies = hosts.into_iter().filter_map(|(pid, host)| usage(pid, host)).collect();
-    room.tell(&ToHome::Usage { bodies });
+    let room_us = room.group.get().and_then(|group| group.usage().cpu_us).unwrap_or(0);
+    room.tell(&ToHome::Usage { bodies, room_us });
 }
 
 fn usage(pid: i32, host: i32) -> Option<BodyUsage> {

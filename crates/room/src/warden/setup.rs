@@ -32,6 +32,8 @@ use std::time::Duration;
 
 /// Why a room ends whose porter did: nobody can live there without it.
 const PORTER_ENDED: &str = "the first process of its room ended";
+/// Why a room ends whose home has stayed away.
+const SUSPENDED_TOO_LONG: &str = "it was suspended for longer than was said (tern suspend --for)";
 /// How long a home may take to be reached.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
@@ -43,7 +45,8 @@ pub fn run(args: &WardenArgs) -> Result<(), WardenError> {
     let clocks = Clocks::read(&uplink, &mut downlink)?;
     send(&uplink, &ToHome::Hello { version: room_protocol::VERSION })?;
     let mut home = opened(&mut downlink)?;
-    uplink.lose_after(lost_after(&home))?;
+    let lost_after = lost_after(&home);
+    uplink.lose_after(lost_after)?;
     (home.monotonic_ns, home.boottime_ns) = clocks.home_ns;
     let (here_monotonic_ns, here_boottime_ns) = clocks.here_ns;
     let children = os::fds::child_signals()?;
@@ -52,6 +55,7 @@ pub fn run(args: &WardenArgs) -> Result<(), WardenError> {
     let limited = limits::put(args, porter);
     let (end, ended) = mpsc::channel();
     let room = serve(uplink, downlink, devices, &end)?;
+    room.shared.suspension.lost_after(lost_after);
     let _ = room.shared.home_ahead_ns.set(home.monotonic_ns - here_monotonic_ns);
     if let Ok(watched) = os::cgroup::Group::open(&control_protocol::paths::room_group(RoomId(args.room))) {
         let _ = room.shared.group.set(watched);
@@ -84,7 +88,7 @@ pub fn run(args: &WardenArgs) -> Result<(), WardenError> {
     // the group is empty soon.
     let why: &str = ended.recv().unwrap_or("all threads ended");
     tracing::info!("room ends: {why}");
-    if why == PORTER_ENDED {
+    if why == PORTER_ENDED || why == SUSPENDED_TOO_LONG {
         room.shared.tell(&ToHome::RoomFailed { reason: why.into() });
     }
     // SAFETY: the porter is this process' child and not waited for: the number is its own.
@@ -259,6 +263,8 @@ fn serve(
     let room = shared.clone();
     thread("proc", Box::new(move || proc::serve(&room)))?;
     let room = shared.clone();
+    thread("streams", Box::new(move || crate::calls::streams::serve(&room)))?;
+    let room = shared.clone();
     thread("memory", Box::new(move || crate::warden::from_home::serve_memory(&room)))?;
     let room = shared.clone();
     thread("cargo", Box::new(move || crate::supervisor::transfer::receiver::serve(&room)))?;
@@ -266,6 +272,14 @@ fn serve(
     thread("following", Box::new(move || crate::supervisor::transfer::postcopy::serve(&room)))?;
     let (room, from) = (shared.clone(), listeners.clone());
     thread("calls", Box::new(move || crate::calls::notices::serve(&room, &from)))?;
+    let (room, limit) = (shared.clone(), end.clone());
+    thread(
+        "suspension",
+        Box::new(move || {
+            room.suspension.watch(&room.home.uplink);
+            let _ = limit.send(SUSPENDED_TOO_LONG);
+        }),
+    )?;
     let (room, ended) = (shared.clone(), end.clone());
     thread(
         "home",

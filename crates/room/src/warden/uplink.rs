@@ -128,7 +128,10 @@ pub fn receive(mut downlink: Receiver, room: &Arc<Shared>, client: &Arc<Client>)
             }
         };
         match head.kind {
-            Kind::Fuse => client.deliver(head.mount, &body, head.seq),
+            Kind::Fuse => {
+                room.home.streams.learn();
+                client.deliver(head.mount, &body, head.seq);
+            }
             Kind::Invalidate => match Invalidation::decode(&body) {
                 Ok(invalidation) => client.invalidate(head.seq, invalidation),
                 Err(_) => break "home sent an invalidation that is none",
@@ -149,9 +152,18 @@ pub fn receive(mut downlink: Receiver, room: &Arc<Shared>, client: &Arc<Client>)
                 room.postcopy
                     .give(PostcopyEvent::Pushed { body: room.bodies.hand_on(&mut body), source: Source::Home });
             }
-            Kind::Message if waiting.must_wait(client, head.seq) => waiting.push(head.seq, std::mem::take(&mut body)),
+            Kind::Message | Kind::Stream if waiting.must_wait(client, head.seq) => {
+                waiting.push(Held { seq: head.seq, kind: head.kind, body: std::mem::take(&mut body) });
+            }
             Kind::Message if obey(room, &body) => {}
             Kind::Message => break "home ended the room",
+            Kind::Stream => match room.home.streams.obey(&body) {
+                Ok(()) => {}
+                Err(why) => {
+                    tracing::error!("home broke the protocol of streams: {why}");
+                    break "home broke the protocol of streams";
+                }
+            },
             Kind::Applied | Kind::Packed | Kind::Advance | Kind::Await => break "home sent what only a room sends",
         }
     };
@@ -166,9 +178,16 @@ struct Waiting {
     changed: Condvar,
 }
 
+/// A frame that waits until this invalidation is applied.
+struct Held {
+    seq: u64,
+    kind: Kind,
+    body: Vec<u8>,
+}
+
 #[derive(Default)]
 struct Queue {
-    messages: VecDeque<(u64, Vec<u8>)>,
+    messages: VecDeque<Held>,
     /// One is taken out and not obeyed yet.
     busy: bool,
     closed: bool,
@@ -184,8 +203,8 @@ impl Waiting {
         queue.busy || !queue.messages.is_empty() || !client.is_applied(seq)
     }
 
-    fn push(&self, seq: u64, message: Vec<u8>) {
-        self.lock().messages.push_back((seq, message));
+    fn push(&self, held: Held) {
+        self.lock().messages.push_back(held);
         self.changed.notify_one();
     }
 
@@ -195,14 +214,18 @@ impl Waiting {
     }
 
     fn serve(&self, room: &Arc<Shared>, client: &Client) {
-        while let Some((seq, message)) = self.take() {
+        while let Some(Held { seq, kind, body }) = self.take() {
             client.wait_applied(seq);
-            obey(room, &message);
+            if kind == Kind::Stream {
+                room.home.streams.obey(&body).unwrap_or_else(|why| tracing::error!("home: {why}"));
+            } else {
+                obey(room, &body);
+            }
             self.lock().busy = false;
         }
     }
 
-    fn take(&self) -> Option<(u64, Vec<u8>)> {
+    fn take(&self) -> Option<Held> {
         let mut queue = self.lock();
         loop {
             if queue.closed {

@@ -19,10 +19,12 @@ const LIMITS_OF_HOME: When = When::If(&[&[Cmp::Is(0, 6)], &[Cmp::Is(0, 8)]]);
 const OF_CHILDREN: When = When::If(&[&[Cmp::Is(0, u32::MAX)]]);
 /// All but `FIOCLEX` and `FIONCLEX`, which are about the descriptor alone.
 const NOT_CLOEXEC: When = When::Unless(&[&[Cmp::Is(1, 0x5451)], &[Cmp::Is(1, 0x5450)]]);
-/// `F_SETFL`, for of a stand-in the flags are the home's open file's; `F_SETOWN`, `F_GETOWN`,
-/// `F_SETSIG`, `F_GETSIG`, `F_SETOWN_EX`, `F_GETOWN_EX`; `F_SETLEASE`, `F_GETLEASE`, `F_NOTIFY`;
-/// `F_SETPIPE_SZ` and `F_GETPIPE_SZ` of a stand-in.
+/// `F_SETFL`, and `F_GETFL` of a stand-in, whose flags are those of home's open file; `F_SETOWN`,
+/// `F_GETOWN`, `F_SETSIG`, `F_GETSIG`, `F_SETOWN_EX`, `F_GETOWN_EX`; `F_SETLEASE`, `F_GETLEASE`,
+/// `F_NOTIFY`; `F_SETPIPE_SZ` and `F_GETPIPE_SZ` of a stand-in.
 const FCNTL_OWNER: When = When::If(&[
+    &[Cmp::Is(1, 3), Cmp::Below(0, 3), Cmp::Marked(0, 0)],
+    &[Cmp::Is(1, 3), Cmp::Marked(0, MARK)],
     &[Cmp::Is(1, 4)],
     &[Cmp::Is(1, 8)],
     &[Cmp::Is(1, 9)],

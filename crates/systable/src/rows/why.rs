@@ -51,7 +51,7 @@ pub const DISPOSITION: &str =
     "what is ignored or left to its default is decided at home, so it is mirrored there; asking is local";
 pub const IOCTL: &str = "what it means depends on the descriptor: terminals and other stand-ins are the home's";
 pub const FCNTL: &str =
-    "owners and signals of descriptors, leases and the size of a home's pipe; the other commands are local";
+    "flags, owners and signals of descriptors, leases and the size of a home's pipe; the other commands are local";
 pub const PIPE: &str = "a new pipe is the body's own until somebody else gets an end of it";
 pub const OWN_PID: &str = "the PID namespace gives the home's numbers";
 pub const CLONE: &str = "the number is reserved at home first; the tracer lets the call through when it is";

@@ -7,6 +7,7 @@ mod cluster;
 #[path = "../common/mod.rs"]
 mod common;
 mod deaths;
+mod faults;
 mod mpi;
 mod nodes;
 mod outside;

@@ -1,14 +1,17 @@
 //! A peer outside of all rooms talks with a process that is moved: hashes and addresses.
 
-use crate::{at_home, shared};
+use std::process::{Command, Stdio};
 
-/// `talk.py SIDE FAMILY MIB`: both sides send and take so many MiB at once. The moved side asks for
-/// the addresses of both ends after each MiB, and goes on until there is a file `end`.
+use crate::{at_home, common, shared};
+
+/// `talk.py SIDE FAMILY MIB [ADDRESS]`: both sides send and take so many MiB at once. The moved
+/// side asks for the addresses of both ends after each MiB, and goes on until there is a file
+/// `end`.
 const TALK: &str = r#"
 import hashlib, os, socket, sys, threading, time
 side, family, least = sys.argv[1], sys.argv[2], int(sys.argv[3]) << 20
 kind = socket.AF_INET if family == "tcp" else socket.AF_UNIX
-name = ("127.0.0.1", 5401) if family == "tcp" else "name"
+name = (sys.argv[4] if len(sys.argv) > 4 else "127.0.0.1", 5401) if family == "tcp" else "name"
 if side == "listen":
     server = socket.socket(kind)
     server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -38,36 +41,77 @@ sender.join()
 print(*sorted(ends), sent.hexdigest(), came.hexdigest(), sep="\n", flush=True)
 "#;
 
-fn talks(family: &str, mib: u32) {
-    let lab = shared();
-    let text = at_home(
-        &lab,
-        &format!(
-            r#"
-        cat > talk.py <<'END'{TALK}END
-        python3 talk.py listen {family} {mib} > peer 2> errors & peer=$!
-        until_ '[ -e listens ]'
-        job python3 talk.py connect {family} {mib}; until_ '[ -s task.0 ]'
+/// Moves the process at home that talks, which is job `python3 talk.py connect` with these
+/// arguments. What both sides printed is in the files `said` and `peer`.
+fn moved(arguments: &str) -> String {
+    format!(
+        r#"
+        job python3 talk.py connect {arguments}; until_ '[ -s task.0 ]'
         for to in n2 n3 home n4 n2; do goes_on; tern move $(cat task.0) $to || exit 1; done
-        goes_on; touch end; wait $job && wait $peer; echo "status $?"; cat errors
-        echo $(cat said); echo $(cat peer)"#
-        ),
+        goes_on; touch end; wait $job; echo "status $?"; cat errors; echo $(cat said)"#
     )
-    .text();
-    let lines: Vec<&str> = text.lines().collect();
-    let [status, here, there] = lines[..] else { panic!("{text}") };
-    assert_eq!(status, "status 0");
-    let words = |line: &str| line.rsplitn(3, ' ').map(str::to_owned).collect::<Vec<_>>();
-    let (here, there) = (words(here), words(there));
-    assert_eq!((&here[0], &here[1]), (&there[1], &there[0]), "what came and what was sent: {text}");
+}
+
+/// Checks what the moved process and its peer printed.
+fn check(text: &str, peer: &str, family: &str) {
+    let Some(("status 0", here)) = text.split_once('\n') else { panic!("{text}") };
+    let words = |line: &str| line.trim().rsplitn(3, ' ').map(str::to_owned).collect::<Vec<_>>();
+    let (here, there) = (words(here), words(peer));
+    assert_eq!((&here[0], &here[1]), (&there[1], &there[0]), "what came and what was sent: {text} {peer}");
     // One pair of ends on each side: (own, peer's).
     assert!(here[2].matches("((").count() + here[2].matches("('', ").count() == 1, "{text}");
     if family == "tcp" {
         let ports = |side: &str| side.split(['(', ')', ',', ' ', '\'']).filter_map(|w| w.parse::<u16>().ok()).collect();
         let (mut own, peers): (Vec<u16>, Vec<u16>) = (ports(&here[2]), ports(&there[2]));
         own.reverse();
-        assert_eq!(own, peers, "{text}");
+        assert_eq!(own, peers, "{text} {peer}");
     }
+}
+
+fn talks(family: &str, mib: u32) {
+    let moved = moved(&format!("{family} {mib}"));
+    let text = at_home(
+        &shared(),
+        &format!(
+            r#"
+        cat > talk.py <<'END'{TALK}END
+        python3 talk.py listen {family} {mib} > peer 2>> errors & peer=$!
+        until_ '[ -e listens ]'
+        {moved}
+        wait $peer && echo $(cat peer)"#
+        ),
+    )
+    .text();
+    let (text, peer) = text.rsplit_once('\n').unwrap_or_default();
+    check(text, peer, family);
+}
+
+/// The peer is a program in the network of n4, of which no tern knows.
+fn talks_with_another_machine(mib: u32) {
+    let lab = shared();
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("talk.py"), TALK).unwrap();
+    let address = lab.state().node("n4").unwrap().address.to_string();
+    let mut peer = Command::new("timeout");
+    peer.args(["170", "python3", "talk.py", "listen", "tcp", &mib.to_string(), &address]).stdout(Stdio::piped());
+    let peer = lab.in_network("n4", || peer.current_dir(&directory).spawn()).unwrap().unwrap();
+    common::eventually("the peer listens", || directory.path().join("listens").exists());
+    let moved = moved(&format!("tcp {mib} {address}"));
+    let text = at_home(&lab, &format!("cat > talk.py <<'END'{TALK}END\n{moved}")).text();
+    let there = peer.wait_with_output().unwrap();
+    let there: Vec<&str> = std::str::from_utf8(&there.stdout).unwrap().lines().collect();
+    check(&text, &there.join(" "), "tcp");
+}
+
+#[test]
+fn a_peer_on_another_machine_sees_one_tcp_connection() {
+    talks_with_another_machine(200);
+}
+
+#[test]
+#[ignore = "a GiB each way: --full"]
+fn a_peer_on_another_machine_sees_one_tcp_connection_of_a_gib() {
+    talks_with_another_machine(1024);
 }
 
 #[test]

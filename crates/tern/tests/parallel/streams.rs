@@ -1,12 +1,12 @@
 //! Streams of every kind between two processes that are moved at random, each record counted and
 //! checked.
 
-use crate::{alone, at_home, shared};
+use crate::{alone, at_home, common, shared};
 
 /// `pair.py KIND INDEX`: two processes exchange records until there is a file `end`. A record's
 /// size is tiny or large by chance, and so are the pieces in which it is written and read; now and
 /// then a side stops for a while.
-const PAIR: &str = r#"
+pub(crate) const PAIR: &str = r#"
 import hashlib, os, random, socket, struct, sys, threading, time
 kind, index = sys.argv[1], int(sys.argv[2])
 packets = kind == "seqpacket"
@@ -64,7 +64,9 @@ while not last:
     if got != count or data != body(index + 1 - side, count, size):
         print("task", number, "record", count, "is wrong: its number", got, len(data), "bytes of", size, flush=True); os._exit(6)
     count += 1
-    if index == 0 and side == 0 and count % 10 == 0: open("rounds", "w").write(str(count // 10))
+    if side == 0 and count % 10 == 0:
+        open("rounds.%d" % index, "w").close()
+        if index == 0: open("rounds", "w").write(str(count // 10))
     if dice.random() < 0.02: time.sleep(dice.random() * 0.3)
 sender.join()
 if side:
@@ -110,4 +112,81 @@ fn streams_of_every_kind_are_sound() {
 #[ignore = "500 moves take minutes: --full"]
 fn streams_of_every_kind_are_sound_through_500_moves() {
     every_kind(150, 500, 100);
+}
+
+/// `both.py MIB`: two processes exchange words until there is a file `go`; then one sends the
+/// other so many MiB.
+const BOTH: &str = r#"
+import hashlib, os, socket, sys
+mib = int(sys.argv[1])
+server = socket.create_server(("127.0.0.1", 0))
+side = 0 if os.fork() else 1
+if side:
+    stream = socket.create_connection(server.getsockname())
+else:
+    stream = server.accept()[0]
+server.close()
+open("draft.%d" % side, "w").write("%d\n" % os.getpid()); os.rename("draft.%d" % side, "task.%d" % side)
+stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+block = hashlib.sha1(b"block").digest() * 3277
+said, count = False, 0
+if side:
+    while not said:
+        said = count % 50 == 49 and os.path.exists("go")
+        stream.sendall(b"!" if said else b".")
+        assert stream.recv(1) == b"."
+        count += 1
+        if count % 100 == 0: open("rounds", "w").write(str(count // 100))
+    for n in range(mib * 16): stream.sendall(block)
+    stream.shutdown(socket.SHUT_WR)
+    assert stream.recv(100) == b"sound"; os._exit(0)
+while not said:
+    said = stream.recv(1) == b"!"; stream.sendall(b".")
+held, total = b"", 0
+while data := stream.recv(1 << 18):
+    held += data; total += len(data)
+    while len(held) >= len(block):
+        assert held[:len(block)] == block; held = held[len(block):]
+assert not held and total == mib * 16 * len(block)
+open("done", "w").close()
+stream.sendall(b"sound"); assert os.wait()[1] == 0; print("sound")
+"#;
+
+/// Bytes between two processes of one room do not pass home.
+#[test]
+fn bytes_of_two_in_one_room_do_not_pass_home() {
+    spare_home("n2", "n2");
+}
+
+/// Bytes between two processes on two nodes do not pass home either.
+#[test]
+fn bytes_of_two_on_two_nodes_do_not_pass_home() {
+    if std::env::var("TERN_STREAMS_ACROSS").as_deref() != Ok("on") {
+        return skip::test("streams go from node to node only with TERN_STREAMS_ACROSS=on");
+    }
+    spare_home("n2", "n3");
+}
+
+/// Moves two processes that talk to these nodes, and counts the bytes that home sees of 100 MiB.
+fn spare_home(one: &str, other: &str) {
+    // Others' bytes would count.
+    let lab = common::lab_of(&common::options(3));
+    let text = at_home(
+        &lab,
+        &format!(
+            r#"
+        cat > both.py <<'END'{BOTH}END
+        job python3 both.py 100; until_ '[ -s task.0 ] && [ -s task.1 ]'
+        tern move $(cat task.0) {one} && tern move $(cat task.1) {other} || exit 1
+        rounds() {{ cat rounds 2>/dev/null || echo 0; }}
+        from=$(rounds); until_ '[ $(rounds) -ge $((from + 30)) ]'
+        passed() {{ awk '!/lo:/ && sub(/^.*:/, "") {{ sum += $1 + $9 }} END {{ print sum }}' /proc/net/dev; }}
+        before=$(passed); touch go; until_ '[ -e done ]'; after=$(passed)
+        wait $job; echo "status $?"; cat said errors; echo "passed $((after - before))""#
+        ),
+    )
+    .text();
+    assert!(text.starts_with("status 0\nsound\n"), "{text}");
+    let passed: u64 = text.lines().find_map(|line| line.strip_prefix("passed ")?.parse().ok()).unwrap();
+    assert!(passed < 10 << 20, "{passed} bytes of 100 MiB passed home's interfaces: {text}");
 }

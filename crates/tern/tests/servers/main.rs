@@ -4,6 +4,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod moved;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -19,7 +20,7 @@ fn shared() -> Arc<Lab> {
     static SHARED: Mutex<Weak<Lab>> = Mutex::new(Weak::new());
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
     shared.upgrade().unwrap_or_else(|| {
-        let lab = Arc::new(common::lab_of(&common::options(3)));
+        let lab = Arc::new(common::lab_of(&common::options(4)));
         *shared = Arc::downgrade(&lab);
         lab
     })

@@ -86,6 +86,14 @@ impl Server {
         Ok(self.authority.assume(who)?)
     }
 
+    /// Gives the calling thread, which nothing else uses, all of this process' capabilities.
+    ///
+    /// # Errors
+    /// The kernel refuses them.
+    pub fn act_as_itself(&self) -> std::io::Result<()> {
+        Ok(self.authority.resume()?)
+    }
+
     /// Gives a node's O_PATH descriptor, after starting to watch the node for changes.
     pub(crate) fn watched_path(&self, node: &Arc<Node>) -> Result<Arc<OwnedFd>> {
         let fd = self.path(node)?;

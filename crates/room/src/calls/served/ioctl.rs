@@ -1,6 +1,7 @@
 //! ioctl of a stand-in: the deputy's, for those whose memory is known here.
 
 use crate::calls::served::Asked;
+use crate::calls::served::stream::{self, StreamCall};
 use crate::sandbox::guest_memory;
 use crate::state::calls::after::After;
 use crate::state::calls::marshal::{Back, DATA_BYTES_MAX};
@@ -135,7 +136,14 @@ fn extents(asked: &Asked) -> Option<Shape> {
 
 pub fn serve(asked: Asked) {
     let host = asked.waiting.host_tid;
-    let Some(standin) = asked.standin(0) else { return asked.here() };
+    let Some(standin) = asked.kept_at_home(0) else { return asked.here() };
+    if let Some(stream) = asked.stream(0) {
+        match stream::of_ioctl(asked.args[1] as u32) {
+            StreamCall::Here => return asked.here(),
+            StreamCall::AsStandin => return stream::as_standin(&asked, stream),
+            StreamCall::Home => {}
+        }
+    }
     let (request, argument) = (asked.args[1] as u32, asked.args[2]);
     // Who asks whether it is a terminal may look at it more closely (ttyname(3)).
     let fd = asked.args[0] as i32;

@@ -1,16 +1,18 @@
 //! Calls on a descriptor that may be a stand-in: then they are the deputy's, on its own descriptor.
 
-use crate::calls::served::Asked;
+use crate::calls::served::{Asked, stream};
 use crate::sandbox::guest_memory;
-use crate::state::calls::after::After;
+use crate::state::calls::after::{After, NewFlags};
 use crate::state::calls::marshal::Back;
 use crate::state::orders::{Order, Which};
 use crate::supervisor::seeks;
+use os::pidfd::PidFd;
 use room_protocol::message::{Call, StandinId};
 use std::os::unix::ffi::OsStringExt;
+use std::sync::Arc;
 
 /// The call itself, of this stand-in at home.
-fn plain(asked: &Asked, standin: StandinId) -> Call {
+pub fn plain(asked: &Asked, standin: StandinId) -> Call {
     Call { standin: Some(standin), ..Call::new(i64::from(asked.nr), asked.args) }
 }
 
@@ -22,7 +24,7 @@ pub fn stat(asked: Asked) {
         libc::SYS_statx => (4, 256),
         _ => return asked.here(),
     };
-    let Some(standin) = asked.standin(0) else {
+    let Some(standin) = asked.kept_at_home(0) else {
         return match fifo(&asked) {
             Some(path) => stat_path(asked, path, pointer, bytes),
             // One that has seen home's device numbers is to see them once more.
@@ -143,21 +145,41 @@ const F_GETOWN_EX: i32 = 16;
 /// Bytes of a `struct f_owner_ex`.
 const OWNER_BYTES: usize = 8;
 
-/// fcntl: flags of the open file are set at home and here; owners, leases and pipe sizes are
-/// home's.
+/// fcntl: flags of the open file are home's, and set here as well; owners, leases and pipe sizes
+/// are home's.
 pub fn fcntl(asked: Asked) {
+    if let Some(stream) = asked.stream(0) {
+        return stream::fcntl(asked, stream);
+    }
     let Some(standin) = asked.standin(0) else {
         return if owner_is_group(&asked) { asked.go_home(libc::ESRCH) } else { asked.here() };
     };
     let call = plain(&asked, standin);
     match asked.args[1] as i32 {
-        libc::F_SETFL => asked.ask(call, After::Here, false),
+        libc::F_GETFL => asked.ask(call, After::Write(Vec::new()), false),
+        libc::F_SETFL => set_flags(asked, standin, call),
         libc::F_SETLEASE | libc::F_GETLEASE => asked.ask(call, After::Write(Vec::new()), false),
         libc::F_GETPIPE_SZ | libc::F_SETPIPE_SZ | libc::F_GETOWN | libc::F_SETOWN | F_SETSIG | F_GETSIG => {
             asked.ask(call, After::Write(Vec::new()), false)
         }
         F_SETOWN_EX | F_GETOWN_EX => owner(asked, call),
         _ => asked.refuse_for(libc::EINVAL, "this fcntl of a descriptor that stays home is not served yet"),
+    }
+}
+
+/// F_SETFL: home's open file gets these flags. The stand-in gets no more of them than it must have:
+/// one that appends would let one write wait for the other.
+fn set_flags(asked: Asked, standin: StandinId, call: Call) {
+    const SETTABLE: i32 = libc::O_APPEND | libc::O_NONBLOCK | libc::O_DIRECT | libc::O_NOATIME;
+    let (to, which) = (asked.args[2] as i32, standin.flags_there());
+    let file = (to & SETTABLE & !which != 0).then(|| {
+        let first = asked.room.guests().host(asked.who.pid).unwrap_or(asked.waiting.host_tid);
+        PidFd::open(first.0)?.get_fd(asked.args[0] as i32)
+    });
+    match file.transpose() {
+        Ok(None) => asked.ask(call, After::Here, false),
+        Ok(Some(file)) => asked.ask(call, After::Flags(Arc::new(NewFlags { file, which, to })), false),
+        Err(e) => asked.value(-i64::from(e.errno())),
     }
 }
 

@@ -4,7 +4,7 @@
 //! same way.
 
 use crate::calls::follow_up;
-use crate::calls::served::{Asked, filter};
+use crate::calls::served::{Asked, filter, stream};
 use crate::sandbox::guest_memory;
 use crate::state::calls::after::{After, Made};
 use crate::state::calls::message;
@@ -46,8 +46,7 @@ pub fn serve(asked: Asked) {
         libc::SYS_inotify_init => return make(asked, NO_FLAGS),
         _ => {}
     }
-    // Not a stand-in: the hosting kernel knows what it is, or that it is none.
-    let Some(standin) = asked.standin(0) else { return asked.here() };
+    let Some(standin) = asked.standin(0) else { return stream::serve(asked) };
     match nr {
         libc::SYS_accept | libc::SYS_accept4 => accept(asked, standin),
         libc::SYS_sendto => send_to(asked, standin),
@@ -72,7 +71,7 @@ pub fn serve(asked: Asked) {
 }
 
 /// A call whose row says all about it. `exact`: to make it twice is not the same as once.
-fn plain(asked: Asked, standin: StandinId, exact: bool) {
+pub fn plain(asked: Asked, standin: StandinId, exact: bool) {
     match asked.pack() {
         Ok((mut call, back)) => {
             call.standin = Some(standin);
@@ -103,6 +102,9 @@ fn make(asked: Asked, flags_at: usize) {
 }
 
 fn accept(asked: Asked, standin: StandinId) {
+    if asked.is_made_again() {
+        return;
+    }
     let flags = if asked.nr as i64 == libc::SYS_accept4 { asked.args[3] } else { 0 };
     let (mut call, back) = match asked.pack() {
         Ok(packed) => packed,
@@ -195,6 +197,7 @@ fn option(asked: Asked, standin: StandinId) {
 }
 
 fn send(asked: Asked, standin: StandinId, envelope: &Envelope, pieces: &[Piece], flags: u64) {
+    asked.room.uses(standin);
     surroundings(&asked, envelope.name);
     let from = MessageSender { host: asked.waiting.host_tid, who: asked.who, standin, flags };
     match Outgoing::first(&asked.room.standins, &from, envelope, pieces) {
@@ -239,6 +242,7 @@ fn send_message(asked: Asked, standin: StandinId) {
 }
 
 fn receive(asked: Asked, standin: StandinId, incoming: Incoming, flags: u64) {
+    asked.room.uses(standin);
     let call = incoming.call(standin, flags);
     asked.ask(call, After::Received(Arc::new(incoming)), true);
 }

@@ -12,6 +12,7 @@ use crate::state::guests::Who;
 use os::process::Limit;
 use os::ptrace::HostTid;
 use room_protocol::message::StandinId;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// The work that is due when a call has succeeded.
@@ -38,6 +39,9 @@ pub enum After {
         /// The number that it has.
         nr: u32,
     },
+    /// Home's open file has other flags now: so has the stand-in, as far as the hosting kernel
+    /// knows them.
+    Flags(Arc<NewFlags>),
     /// Home's open file is somewhere else now: so is the hosting kernel's, if it comes to the same
     /// offset. (It does not if others have moved home's.)
     Sought {
@@ -96,6 +100,17 @@ pub enum After {
     Ipc(IpcStep),
 }
 
+/// Flags that a stand-in gets (F_SETFL).
+#[derive(Debug)]
+pub struct NewFlags {
+    /// The stand-in's open file.
+    pub file: OwnedFd,
+    /// The flags that are set or cleared.
+    pub which: i32,
+    /// Those of them that are set.
+    pub to: i32,
+}
+
 /// A limit that home has set.
 #[derive(Clone, Copy, Debug)]
 pub struct Limited {
@@ -140,7 +155,7 @@ impl After {
     pub fn takes_time(&self, result: i64) -> bool {
         match self {
             After::Write(back) | After::WriteElseHere(back) => result >= 0 && !back.is_empty(),
-            After::Here | After::Sought { .. } | After::Watched(_) => false,
+            After::Here | After::Flags(_) | After::Sought { .. } | After::Watched(_) => false,
             After::KeepsCapabilities(_)
             | After::Nice { .. }
             | After::Limited(..)

@@ -6,7 +6,7 @@ use image::File;
 use os::process::FdInfo;
 use os::ptrace::HostTid;
 use room_protocol::Refusal;
-use room_protocol::message::{CommonPair, CommonPipe};
+use room_protocol::message::{CommonPair, CommonPipe, StandinId};
 use std::collections::BTreeSet;
 
 /// The most bytes that all pipes and pairs of sockets together may hold: they go in one message.
@@ -47,6 +47,10 @@ pub enum CommonFileKind {
     /// An end of a pair of sockets: which one, whether it is the second, and whether it has a time
     /// limit.
     PairEnd(usize, bool, bool),
+    /// A stream, which becomes this stand-in again.
+    Stream(StandinId),
+    /// A stand-in, which becomes a stream.
+    Standin(StandinId),
 }
 
 /// All of a body's.
@@ -80,6 +84,8 @@ pub enum Sought {
     CommonAndPairs,
     /// Those behind these descriptors, whoever else has them.
     Behind(BTreeSet<i32>),
+    /// The stand-in of this number, whoever has it.
+    Standin(StandinId),
 }
 
 impl Sought {
@@ -88,13 +94,16 @@ impl Sought {
         match self {
             Sought::Common | Sought::CommonAndPairs => !is_alone,
             Sought::Behind(fds) => fds.contains(&fd),
+            Sought::Standin(_) => false,
         }
     }
 
+    /// A socket that was made in the room, or a stream, is among them.
     pub fn has_pair(&self, fd: i32) -> bool {
         match self {
             Sought::Behind(fds) => fds.contains(&fd),
             Sought::Common | Sought::CommonAndPairs => true,
+            Sought::Standin(_) => false,
         }
     }
 }

@@ -86,22 +86,19 @@ impl Tracer {
     /// first, if there is one.
     pub fn rebuild_arriving(&mut self, pid: i32, image: Option<Arc<Image>>, gone: &[checkpoint::Run]) {
         const ABSENT: &str = "its memory is not laid out";
-        let awake = Awake::now();
-        let fits = image.map_or(Ok(()), |image| self.fit(pid, image).map(drop));
-        if let Err(why) = fits {
-            self.forget_arriving(pid);
-            return self.room.tell(&ToHome::Rebuilt { pid, result: Err(why) });
-        }
-        let Some(state) = self.arriving.states.remove(&pid) else {
+        if !self.arriving.states.contains_key(&pid) {
             // Home has called it off meanwhile: it is vanishing, and that is told when it has.
             return self.room.tell(&ToHome::Rebuilt { pid, result: Err(ABSENT.into()) });
-        };
-        let rebuilt = match state {
-            ArrivalState::Mapped(mut mapped) => {
+        }
+        let awake = Awake::now();
+        let fits = image.map_or(Ok(()), |image| self.fit(pid, image).map(drop));
+        let rebuilt = match (fits, self.arriving.states.remove(&pid)) {
+            (Err(why), _) => Err(why),
+            (Ok(()), Some(ArrivalState::Mapped(mut mapped))) => {
                 let discarded = checkpoint::discard(&mut mapped.shell.inside, gone);
                 discarded.and_then(|()| self.rebuild(mapped)).map_err(|e| e.to_string())
             }
-            _ => Err(ABSENT.to_owned()),
+            (Ok(()), _) => Err(ABSENT.to_owned()),
         };
         let stands = |threads| ArrivalState::Stands { threads, _awake: awake };
         let result = rebuilt.map(|threads| drop(self.arriving.states.insert(pid, stands(threads))));

@@ -17,8 +17,9 @@ impl Tracer {
         self.room.filtering.begin(host);
         let number = taken?;
         inside.memory().write(due.number_at, &(number.max(-1) as i32).to_le_bytes())?;
-        if let (true, Some(pid), Ok(fd)) = (due.has_offset, self.room.process(host), u32::try_from(number)) {
-            show(&self.room, inside, at, ToShow { pid, fd: Some(fd as i32), has_offset: true })?;
+        if let (Some(pid), Ok(fd)) = (self.room.process(host), u32::try_from(number)) {
+            let has_offset = due.has_offset;
+            show(&self.room, inside, at, ToShow { pid, fd: Some(fd as i32), has_offset })?;
         }
         keep_at_exec(inside, number, due.close_on_exec)
     }

@@ -1,14 +1,15 @@
-//! Descriptors that look as at home to fstat(2) and its kin, and to lseek(2).
+//! Descriptors that look as at home to fstat(2) and its kin, to fcntl(2) (F_GETFL), and to
+//! lseek(2).
 //!
-//! To the room's kernel a stand-in is a regular file. The guests' filter has home asked for the
-//! attributes of descriptors 0 to 2; for all others that would make every fstat dear. So a process
-//! gets a small filter more for each stand-in that it comes with or opens by a name
-//! ([`systable::filter::shown`]), and one for all descriptors before it makes one of which nobody
-//! knows the number yet, or has many ([`systable::filter::attributes`]): the call stops here, is
-//! marked if it is about a stand-in, and goes on to the listener of the first filter, which the
-//! mark tells to have the warden answer it. A second filter can have no listener of its own
-//! (seccomp(2), EBUSY). Calls for a duplicate of one that is shown, or of the first three, stop
-//! here, too: then the duplicate is shown.
+//! To the room's kernel a stand-in is a regular file, opened for reading and writing. The guests'
+//! filter has home asked for the attributes and flags of descriptors 0 to 2; for all others that
+//! would make every fstat dear. So a process gets a small filter more for each stand-in that it
+//! comes with, opens by a name, or gets in a message ([`systable::filter::shown`]), and one for all
+//! descriptors before it makes or accepts one of which nobody knows the number yet, or has many
+//! ([`systable::filter::attributes`]): the call stops here, is marked if it is about a stand-in,
+//! and goes on to the listener of the first filter, which the mark tells to have the warden answer
+//! it. A second filter can have no listener of its own (seccomp(2), EBUSY). Calls for a duplicate
+//! of one that is shown, or of the first three, stop here, too: then the duplicate is shown.
 
 use crate::sandbox::guest_memory;
 use crate::state::device_numbers::{bytes_of, written_at};
@@ -108,10 +109,11 @@ pub fn show(room: &Shared, inside: &mut Inside, at: u64, descriptor: ToShow) -> 
     filter.map_or(Ok(0), |program| install(inside, at, &program))
 }
 
-/// The call is one for the attributes of a descriptor or its offset, which only [`install`]ed
-/// filters stop.
+/// The call is one for the attributes of a descriptor, its flags or its offset, which only
+/// [`install`]ed filters stop. (A call of fcntl(2) that makes a duplicate is another's.)
 pub fn is_about_descriptor(call: u64) -> bool {
-    matches!(call as i64, libc::SYS_fstat | libc::SYS_newfstatat | libc::SYS_statx | libc::SYS_lseek)
+    const ABOUT: [i64; 5] = [libc::SYS_fstat, libc::SYS_newfstatat, libc::SYS_statx, libc::SYS_lseek, libc::SYS_fcntl];
+    ABOUT.contains(&(call as i64))
 }
 
 impl Tracer {

@@ -23,7 +23,7 @@ impl Tracer {
             return;
         }
         let slept = self.slept(who.pid);
-        self.stop_for(who.pid, Departure::passing(slept, who.pid, Passing { host, fds }));
+        self.stop_for(who.pid, Departure::passing(slept, who.pid, Passing::Message { host, fds }));
         self.check_leaving(who.pid);
     }
 
@@ -37,9 +37,14 @@ impl Tracer {
 
     /// The same, and what it passes is not home's.
     pub fn not_passed(&mut self, pid: i32, passing: Option<Passing>, why: &Refusal) {
-        if let Some(Passing { host, fds }) = passing {
-            tracing::debug!("process {pid} cannot pass descriptors {fds:?} from here: {}", why.why);
-            self.room.unpassed.add(host, why);
+        match passing {
+            Some(Passing::Message { host, fds }) => {
+                tracing::debug!("process {pid} cannot pass descriptors {fds:?} from here: {}", why.why);
+                self.room.unpassed.add(host, why);
+            }
+            Some(Passing::Stream(standin)) => self.not_streamed(standin, &why.why),
+            Some(Passing::Standin { standin, .. }) => self.unstream_later(standin, &why.why),
+            None => {}
         }
         self.let_go(pid);
     }

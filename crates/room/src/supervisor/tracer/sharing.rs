@@ -3,6 +3,7 @@
 //! any other does. Should it stay after all, nobody notices.
 
 use crate::sandbox::spares::Spare;
+use crate::state::streams::NewStream;
 use crate::supervisor::sharers::common_files::{CommonFileKind, CommonOpenFile, Commons, refusal};
 use crate::supervisor::sharers::watched::Watch;
 use crate::supervisor::tracer::Tracer;
@@ -12,6 +13,7 @@ use crate::supervisor::tracer::state::departing::{Departure, DepartureState, STO
 use crate::supervisor::{memory_group as relatives, sharers};
 use checkpoint::BodyError;
 use os::inject::Inside;
+use os::pidfd::PidFd;
 use os::ptrace::TraceError;
 use room_protocol::message::{Common, CommonFile, Family, LockedFile, StandinId};
 use room_protocol::{Refusal, ToHome};
@@ -155,12 +157,18 @@ impl Tracer {
             Some(DepartureState::Standing(_, going)) => going.locked.clone().unwrap_or_default(),
             _ => return,
         };
-        let mut asked = Takeover { files: Vec::new(), watches: commons.watches };
+        let mut asked = Takeover { files: Vec::new(), streams: Vec::new(), watches: commons.watches };
         let mut told = Vec::new();
         for held in commons.files {
             let spare = match held.what {
                 CommonFileKind::Named(..) => self.room.spares.take_for_file(),
                 CommonFileKind::PipeEnd(..) | CommonFileKind::PairEnd(..) => self.room.spares.take(),
+                CommonFileKind::Stream(standin) | CommonFileKind::Standin(standin) => {
+                    match self.exchange(standin, held, &mut asked) {
+                        Ok(()) => continue,
+                        Err(why) => return self.stay_for(leader, why.as_str()),
+                    }
+                }
             };
             let Some(Spare { standin, file }) = spare else {
                 return self.stay_for(leader, "there is no stand-in left for a file that it has in common with others");
@@ -176,11 +184,14 @@ impl Tracer {
                 self.room.standins.files.begins(standin, offset);
             }
             self.room.standins.set_timed(standin, matches!(held.what, CommonFileKind::PairEnd(_, _, true)));
-            told.push(common(standin, &held, &locked));
+            told.extend(common(standin, &held, &locked));
             asked.files.push((standin, Arc::new(file), held));
         }
         if let Some(DepartureState::Standing(_, going)) = self.departing.states.get_mut(&leader) {
             going.asked = Some(asked);
+            if told.is_empty() {
+                return self.share(leader, Ok(Vec::new()));
+            }
             let (pid, files, pipes, pairs) = (leader, told, commons.pipes, commons.pairs);
             self.room.tell(&match going.passing {
                 Some(_) => ToHome::Passes { pid, files, pipes, pairs },
@@ -196,7 +207,7 @@ impl Tracer {
             // It was called off.
             _ => return,
         };
-        let (Some(asked), Ok(numbers)) = (asked, &result) else {
+        let (Some(mut asked), Ok(numbers)) = (asked, &result) else {
             return self.stay_for(leader, result.err().unwrap_or_else(|| "home answered unasked".into()));
         };
         if let Err(e) = os::fault::at("share there") {
@@ -207,6 +218,7 @@ impl Tracer {
                 guest.numbers.insert(*standin, *fd);
             }
         }
+        self.end_streams(&asked);
         let mut family: Vec<i32> = asked.files.iter().flat_map(|(_, _, held)| &held.places).map(|p| p.pid).collect();
         family.sort_unstable();
         family.dedup();
@@ -218,7 +230,28 @@ impl Tracer {
                 self.kill(pid);
             }
         }
+        self.open_streams(&mut asked);
         self.leave_alone(leader);
+    }
+
+    /// Adds a stream that becomes a stand-in again, or a stand-in that becomes a stream.
+    fn exchange(&self, standin: StandinId, held: CommonOpenFile, asked: &mut Takeover) -> Result<(), String> {
+        const GONE: &str = "an open file of its is gone";
+        let file = match held.what {
+            CommonFileKind::Stream(_) => self.room.home.streams.file(standin).ok_or(GONE)?,
+            _ => {
+                let place = held.places.first().ok_or(GONE)?;
+                let file = PidFd::open(place.host.0).and_then(|pidfd| pidfd.get_fd(place.fd));
+                let new = NewStream::new(standin).map_err(|e| e.to_string())?;
+                let guests_end = new.guests_end.clone();
+                asked.streams.push((new, Arc::new(file.map_err(|e| e.to_string())?)));
+                guests_end
+            }
+        };
+        let flags = held.flags & libc::O_NONBLOCK;
+        os::fds::set_flags(file.as_fd(), libc::O_NONBLOCK, flags).map_err(|e| e.to_string())?;
+        asked.files.push((standin, file, held));
+        Ok(())
     }
 
     /// Puts the stand-ins into a body's table.
@@ -294,7 +327,8 @@ fn has_offset(held: &CommonOpenFile) -> bool {
     matches!(held.what, CommonFileKind::Named(..))
 }
 
-fn common(standin: StandinId, held: &CommonOpenFile, locked: &[LockedFile]) -> Common {
+/// Describes an open file for home; `None` if home has it already.
+fn common(standin: StandinId, held: &CommonOpenFile, locked: &[LockedFile]) -> Option<Common> {
     let mut holders: Vec<i32> = held.places.iter().map(|p| p.pid).collect();
     holders.dedup();
     let flags = held.flags & !libc::O_CLOEXEC;
@@ -311,6 +345,7 @@ fn common(standin: StandinId, held: &CommonOpenFile, locked: &[LockedFile]) -> C
         },
         CommonFileKind::PipeEnd(pipe, writes) => CommonFile::PipeEnd { pipe: *pipe as u32, writes: *writes, flags },
         CommonFileKind::PairEnd(pair, second, _) => CommonFile::PairEnd { pair: *pair as u32, second: *second, flags },
+        CommonFileKind::Stream(_) | CommonFileKind::Standin(_) => return None,
     };
-    Common { standin, holders, what }
+    Some(Common { standin, holders, what })
 }

@@ -17,4 +17,5 @@ pub mod porter;
 pub mod signals;
 pub mod stale_stops;
 pub mod stops;
+pub mod suspension;
 pub mod unsupported_clone;

@@ -8,6 +8,7 @@ use crate::state::transfer::direct_links::{DirectLink, DirectLinkError, Way};
 use crate::state::transfer::incoming_queue::IncomingItem;
 use crate::state::transfer::page_source::Source;
 use crate::state::transfer::postcopy_queue::PostcopyEvent;
+use crate::supervisor::transfer::ways;
 use checkpoint::{BodyError, Lender, PeerPages};
 use control_protocol::steward::{Preamble, RoomId};
 use link::Receiver;
@@ -54,7 +55,11 @@ pub fn connect(room: &Arc<Shared>, pid: i32, lane: Lane) {
     }
 }
 
-fn reach(room: &Shared, pid: i32, lane: &Lane) -> Result<DirectLink, DirectLinkError> {
+/// Connects to another room, and says what is brought.
+///
+/// # Errors
+/// The node, or its room, is out of reach.
+pub fn reach(room: &Shared, pid: i32, lane: &Lane) -> Result<DirectLink, DirectLinkError> {
     os::fault::at("connect there")?;
     let identity = room.direct_links.identity()?;
     let mut socket = TcpStream::connect_timeout(&lane.address, CONNECT_WITHIN)?;
@@ -171,7 +176,7 @@ pub fn serve(room: &Arc<Shared>, listener: &OwnedFd) {
     }
 }
 
-fn take_in(room: &Shared, socket: TcpStream) -> Result<(), DirectLinkError> {
+fn take_in(room: &Arc<Shared>, socket: TcpStream) -> Result<(), DirectLinkError> {
     let kept = socket.try_clone()?;
     let (link, mut from, certificates) = link::accept(socket, room.direct_links.identity()?.server_config())?;
     let peer = identity::peer_node(Some(&certificates))?;
@@ -184,6 +189,9 @@ fn take_in(room: &Shared, socket: TcpStream) -> Result<(), DirectLinkError> {
         return Err(DirectLinkError::Odd("it speaks another version of the room protocol: upgrade one of the nodes"));
     }
     kept.set_read_timeout(None)?;
+    if pid == 0 {
+        return ways::take_in(room, peer.as_str(), &ticket, link, from);
+    }
     {
         let mut ways = room.direct_links.ways();
         let coming = ways.coming.get_mut(&pid);

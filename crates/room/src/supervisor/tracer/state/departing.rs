@@ -1,5 +1,6 @@
 //! How far each body is that leaves, or that stands still for one that does.
 
+use crate::state::streams::NewStream;
 use crate::state::transfer::direct_links::DirectLink;
 use crate::supervisor::describe_guest::Looked;
 use crate::supervisor::sharers::common_files::{CommonOpenFile, Sought};
@@ -48,7 +49,7 @@ pub struct Departure {
     pub slept: Slept,
     /// The body does not leave, but stands still for this one.
     pub leader: Option<i32>,
-    /// The body does not leave, but stands still until home has the files that it passes.
+    /// The body does not leave, but stands still until open files of its are exchanged.
     pub passing: Option<Passing>,
     /// Files that it has in common with others.
     pub asked: Option<Takeover>,
@@ -83,7 +84,7 @@ impl Departure {
         Departure { leader: Some(leader), ..Departure::leaving(slept, Family::Stays) }
     }
 
-    /// The body passes descriptors, and stands still for itself.
+    /// Open files of the body are exchanged, and it stands still for itself.
     pub fn passing(slept: Slept, pid: i32, passing: Passing) -> Departure {
         Departure { passing: Some(passing), ..Departure::following(slept, pid) }
     }
@@ -137,9 +138,11 @@ pub struct Onward {
     pub ahead: Headstart,
 }
 
-/// The files that home was asked to take over.
+/// The files that take the place of others, most of which home was asked to take over.
 #[derive(Debug)]
 pub struct Takeover {
     pub files: Vec<(StandinId, Arc<OwnedFd>, CommonOpenFile)>,
+    /// Streams that are opened when their guests have their ends, and their stand-ins' files.
+    pub streams: Vec<(NewStream, Arc<OwnedFd>)>,
     pub watches: Vec<Watch>,
 }
