@@ -35,6 +35,8 @@ pub struct Said {
     pub failed: Vec<String>,
     /// Names of the tests that run for long.
     pub slow: Vec<String>,
+    /// How the program died, if a second one ran what it left.
+    pub died: Option<String>,
     /// The lines that are to be shown when the program has ended.
     pub shown: String,
 }
@@ -70,11 +72,6 @@ impl Said {
     pub fn total(&self) -> Count {
         let single = Count { passed: self.passed.len() as u64, failed: self.failed.len() as u64, left_out: 0 };
         self.count.unwrap_or(single)
-    }
-
-    /// All tests that were begun, as far as is known.
-    pub fn known(&self) -> impl Iterator<Item = &String> {
-        [&self.passed, &self.failed, &self.slow].into_iter().flatten()
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::packages;
@@ -94,6 +94,8 @@ struct Failure<'a> {
 struct Results<'a> {
     total: Count,
     failures: Vec<Failure<'a>>,
+    /// How each program that died ended. Its tests were run again.
+    died: Vec<String>,
     /// A line for each test that was left out.
     left_out: Vec<String>,
 }
@@ -111,44 +113,61 @@ pub fn run(plan: Plan) -> Result<()> {
     let is_whole = targets.as_ref().is_none_or(|targets| targets.contains_key("tern"));
     let tern = if is_whole { tool::build_release()? } else { PathBuf::from("tern") };
     let programs = build_tests(targets, extent)?;
-    let suites: Vec<String> = programs.iter().map(suite).collect();
-    let results = Mutex::new(Results::default());
-    (0..programs.len()).for_each(|n| {
-        let program = &programs[n];
-        let start = Instant::now();
-        let (mut count, said) = run_program(program, extent, &tern);
-        let left_out = Notes::of(program).take(program, &mut count);
-        let failed = said.failed.into_iter().map(|name| Failure { program, name });
-        let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
-        print!("{}", said.shown);
-        println!("{:<28} {count} ({:.1} s)", suites[n], start.elapsed().as_secs_f32());
-        results.total.add(count);
-        results.failures.extend(failed);
-        results.left_out.extend(left_out);
-    });
-    let Results { mut total, failures, left_out } = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut results = Results::default();
+    for program in &programs {
+        results.run(program, extent, &tern);
+    }
     remove_leftovers(&tern);
-    // Every failure has its name. One that is a matter of chance is still said, but does not hide
-    // what all others say.
-    let by_chance: Vec<&Failure> = match total.failed == failures.len() as u64 && failures.len() <= AGAIN_MAX {
-        true => failures.iter().filter(|failure| passes_alone(failure, extent, &tern)).collect(),
-        false => Vec::new(),
-    };
-    if plan.judgement == Judgement::Lenient {
-        total.passed += by_chance.len() as u64;
-        total.failed -= by_chance.len() as u64;
+    let by_chance = results.by_chance(extent, &tern);
+    results.report(&by_chance, plan.judgement)
+}
+
+impl<'a> Results<'a> {
+    /// Runs one test program, and adds what came of it.
+    fn run(&mut self, program: &'a Executable, extent: Extent, tern: &Path) {
+        let start = Instant::now();
+        let (mut count, said) = run_program(program, extent, tern);
+        self.left_out.extend(Notes::of(program).take(program, &mut count));
+        print!("{}", said.shown);
+        println!("{:<28} {count} ({:.1} s)", suite(program), start.elapsed().as_secs_f32());
+        self.total.add(count);
+        self.failures.extend(said.failed.into_iter().map(|name| Failure { program, name }));
+        self.died.extend(said.died);
     }
-    left_out.iter().for_each(|line| println!("{line}"));
-    if total.left_out > 0 {
-        println!("{} left out", total.left_out);
+
+    /// Runs the tests that failed again. Returns a line for each one that passes then, and for each
+    /// program that died: a matter of chance is said, but does not hide what all others say.
+    fn by_chance(&mut self, extent: Extent, tern: &Path) -> Vec<String> {
+        let mut lines = Vec::new();
+        // Every failure must have its name.
+        if self.total.failed == self.failures.len() as u64 && self.failures.len() <= AGAIN_MAX {
+            for failure in self.failures.iter().filter(|failure| passes_alone(failure, extent, tern)) {
+                lines.push(format!("{}: {}", suite(failure.program), failure.name));
+            }
+        }
+        self.total.failed -= lines.len() as u64;
+        self.total.passed += lines.len() as u64;
+        lines.append(&mut self.died);
+        lines
     }
-    for failure in &by_chance {
-        println!("passed only at the second try: {}: {}", suite(failure.program), failure.name);
-    }
-    println!("{} passed, {} failed", total.passed, total.failed);
-    match total.failed {
-        0 => Ok(()),
-        _ => Err("tests failed".into()),
+
+    /// Prints the last lines. Fails if a test failed.
+    fn report(mut self, by_chance: &[String], judgement: Judgement) -> Result<()> {
+        if judgement == Judgement::Strict {
+            self.total.failed += by_chance.len() as u64;
+        }
+        self.left_out.iter().for_each(|line| println!("{line}"));
+        if self.total.left_out > 0 {
+            println!("{} left out", self.total.left_out);
+        }
+        for line in by_chance {
+            println!("passed only at the second try: {line}");
+        }
+        println!("{} passed, {} failed", self.total.passed, self.total.failed);
+        match self.total.failed {
+            0 => Ok(()),
+            _ => Err("tests failed".into()),
+        }
     }
 }
 
@@ -266,34 +285,42 @@ fn passes_alone(failure: &Failure<'_>, extent: Extent, tern: &Path) -> bool {
     passed
 }
 
-/// Runs one test program, and gives what it said and what counts of that. A program that dies
-/// counts as a failure without a name. Where some tests hang, the others are run without them.
+/// Runs one test program, and gives what it said and what counts of that. Where some tests hang, or
+/// the program dies, the tests without a verdict are run by a second program.
 fn run_program(program: &Executable, extent: Extent, tern: &Path) -> (Count, Said) {
     let given: &[&str] = if extent == Extent::Full { &["--include-ignored"] } else { &[] };
     let (ended, mut said) = listen(command(program, tern).args(given), extent);
-    match ended {
-        Ok(Ended::Silent) if !said.slow.is_empty() => {
-            remove_leftovers(tern);
-            let mut command = command(program, tern);
-            command.args(given).arg("--exact");
-            for name in said.known() {
-                command.args(["--skip", name]);
-            }
-            let (ended, rest) = listen(&mut command, extent);
-            let (rest, others) = verdicts(program, ended, rest);
-            let begun = said.total();
-            let hung = said.slow.len() as u64;
-            let count = Count {
-                passed: begun.passed + rest.passed,
-                failed: begun.failed + hung + rest.failed,
-                left_out: rest.left_out,
-            };
-            said.failed.extend(said.slow.drain(..).chain(others.failed));
-            said.shown.push_str(&others.shown);
-            (count, said)
-        }
-        ended => verdicts(program, ended, said),
+    let died = match &ended {
+        Ok(Ended::Silent) if !said.slow.is_empty() => None,
+        Ok(Ended::With(status)) => match status.signal() {
+            Some(signal) => Some(format!("{} died by signal {signal}", suite(program))),
+            None => return verdicts(program, ended, said),
+        },
+        _ => return verdicts(program, ended, said),
+    };
+    remove_leftovers(tern);
+    let mut command = command(program, tern);
+    command.args(given).arg("--exact");
+    // A slow test has no verdict when its program dies: the test may be another one's victim.
+    let hung = if died.is_none() { std::mem::take(&mut said.slow) } else { Vec::new() };
+    for name in said.passed.iter().chain(&said.failed).chain(&hung) {
+        command.args(["--skip", name]);
     }
+    let (ended, rest) = listen(&mut command, extent);
+    let (rest, others) = verdicts(program, ended, rest);
+    let begun = said.total();
+    let count = Count {
+        passed: begun.passed + rest.passed,
+        failed: begun.failed + hung.len() as u64 + rest.failed,
+        left_out: rest.left_out,
+    };
+    said.failed.extend(hung.into_iter().chain(others.failed));
+    said.shown.push_str(&others.shown);
+    if let Some(died) = &died {
+        said.show(&format!("{died}: the tests without a verdict were run again"));
+    }
+    said.died = died;
+    (count, said)
 }
 
 /// Runs tests to their end, or until nothing is heard of them any more.

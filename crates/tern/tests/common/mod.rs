@@ -1,6 +1,8 @@
 //! What the tests of the whole have in common.
 #![allow(dead_code, clippy::unwrap_used, reason = "each test program uses a part; a test that cannot go on has failed")]
 
+mod nested_epoll;
+
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -51,45 +53,9 @@ pub fn options(nodes: u32) -> Options {
     Options::new(Lab::fresh_name("test").unwrap(), nodes)
 }
 
-/// How long this machine may take for a nested epoll_ctl(2) before the tests end.
-const NESTED_WITHIN: Duration = Duration::from_secs(30);
-
-/// Nests epoll instances all the time, as any program of this machine may: the kernel has one mutex
-/// for that, and nothing of tern's may hold it up.
-fn watch_nested_epolls() {
-    static BEGUN: std::sync::Once = std::sync::Once::new();
-    BEGUN.call_once(|| {
-        let (beat, beats) = std::sync::mpsc::channel();
-        std::thread::spawn(move || {
-            loop {
-                nest_epolls();
-                if beat.send(()).is_err() {
-                    return;
-                }
-                std::thread::sleep(Duration::from_millis(200));
-            }
-        });
-        std::thread::spawn(move || {
-            while beats.recv_timeout(NESTED_WITHIN).is_ok() {}
-            eprintln!(
-                "a nested epoll_ctl(2) of this machine took over {NESTED_WITHIN:?}: something of tern holds it up"
-            );
-            std::process::abort();
-        });
-    });
-}
-
-fn nest_epolls() {
-    use rustix::event::epoll::{CreateFlags, EventData, EventFlags, add, create};
-    let (outer, inner) = (create(CreateFlags::CLOEXEC).unwrap(), create(CreateFlags::CLOEXEC).unwrap());
-    let (reader, _writer) = std::io::pipe().unwrap();
-    add(&outer, &inner, EventData::new_u64(0), EventFlags::IN).unwrap();
-    add(&inner, &reader, EventData::new_u64(0), EventFlags::IN).unwrap();
-}
-
 /// A lab that runs the tern to be tested.
 pub fn lab_of(options: &Options) -> Lab {
-    watch_nested_epolls();
+    nested_epoll::watch();
     Lab::up(tern(), options).unwrap_or_else(|error| panic!("{error}"))
 }
 
