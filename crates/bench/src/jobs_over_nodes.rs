@@ -78,6 +78,7 @@ impl Site {
             std::fs::write(&path, text).map_err(Error::system(format!("writing {}", path.display())))
         };
         write("stamp.h", include_str!("parallel/stamp.h"))?;
+        write("leave_mpi.h", include_str!("parallel/leave_mpi.h"))?;
         write(&format!("{name}.c"), source)?;
         let program = self.dir.join(name);
         let mut cc = Command::new(compiler[0]);

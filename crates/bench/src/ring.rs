@@ -229,7 +229,7 @@ impl Ring<'_> {
             }
             "mpich" => {
                 let mut command = Command::new("mpiexec.mpich");
-                command.args(["-disable-auto-cleanup", "-n", &tasks]);
+                command.args(["-n", &tasks]);
                 if self.way.is_over_nodes() {
                     command.arg("-launcher-exec").arg(on_node).args(["-hosts", &all.join(",")]);
                 }

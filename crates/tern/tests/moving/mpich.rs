@@ -2,9 +2,12 @@
 //! processes.
 //!
 //! The ranks talk over TCP (`UCX_TLS`), for memory in common keeps processes on one machine. They
-//! end without MPI_Finalize: MPICH 4.0 over UCX's TCP hangs in it at times, without tern, too.
+//! end without MPI_Finalize (`leave_mpi.h` says why).
 
 use crate::{at_home, program, shared};
+
+/// Ends a rank.
+const LEAVE: &str = include_str!("../../../bench/src/parallel/leave_mpi.h");
 
 /// Passes a token round, and adds numbers up, until rank 0 finds a file `end`. Rank 0 prints a line
 /// each round.
@@ -37,14 +40,14 @@ int main(int argc, char **argv) {
     }
     MPI_Barrier(MPI_COMM_WORLD);
     if (!rank) { puts("all right"); fflush(stdout); }
-    _exit(0);
+    leave();
 }
 "#;
 
 /// What MPICH is told, and how a script waits for the ring to go on.
 const MPI: &str = r"
 export UCX_TLS=tcp,self MPIR_CVAR_NOLOCAL=1
-mpi() { timeout -s KILL 80 mpiexec.mpich -disable-auto-cleanup $@ > said 2> errors < /dev/null & job=$!; until_ '[ $(cat rank.? 2> /dev/null | wc -l) = 3 ]'; }
+mpi() { timeout -s KILL 80 mpiexec.mpich $@ > said 2> errors < /dev/null & job=$!; until_ '[ $(cat rank.? 2> /dev/null | wc -l) = 3 ]'; }
 goes_on() { lines said $(($(wc -l < said) + 5)); }
 ends() { touch end; wait $job; echo $?; tail -1 said; cat errors; }
 ";
@@ -53,7 +56,7 @@ fn ring(lab: &lab::Lab) -> String {
     let output = std::process::Command::new("mpicc.mpich").arg("-link_info").output().unwrap();
     // The compiler's name, and its flags.
     let command = String::from_utf8(output.stdout).unwrap();
-    program(lab, "ring", RING, &command.split_whitespace().skip(1).collect::<Vec<_>>())
+    program(lab, "ring", &format!("{LEAVE}{RING}"), &command.split_whitespace().skip(1).collect::<Vec<_>>())
 }
 
 /// Three ranks that began at home go to other nodes, on, and home again, while they compute.

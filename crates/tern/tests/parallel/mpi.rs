@@ -6,11 +6,10 @@ use crate::programs::{Library, ring};
 use crate::ring::Ring;
 use crate::{alone, at_home, shared};
 
-/// How MPICH is started: over TCP also within a machine, and without its cleaning up, because the
-/// ring ends without MPI_Finalize (`ring_mpi.c` says why).
+/// How MPICH is started: over TCP also within a machine.
 pub(crate) const MPICH: &str = r"
 export UCX_TLS=tcp,self MPIR_CVAR_NOLOCAL=1
-mpi() { job mpiexec.mpich -disable-auto-cleanup $@; }
+mpi() { job mpiexec.mpich $@; }
 ";
 
 /// How Open MPI is started: over TCP also within a machine, with as many ranks as wished, and
