@@ -81,10 +81,10 @@ fn start(work: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Tells whether streams go from node to node: only if ternd has `TERN_STREAMS_ACROSS=on` in its
-/// environment. A stream whose process moves again and again at once stalls at times.
+/// Tells whether streams go from node to node: not if ternd has `TERN_STREAMS_ACROSS=off` in its
+/// environment, with which a defect can be told from one of the streams.
 fn is_wanted() -> bool {
-    std::env::var_os("TERN_STREAMS_ACROSS").is_some_and(|value| value == "on")
+    std::env::var_os("TERN_STREAMS_ACROSS").is_none_or(|value| value != "off")
 }
 
 /// The sockets of the stewards of this home's other rooms.

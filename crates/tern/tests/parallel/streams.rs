@@ -161,9 +161,6 @@ fn bytes_of_two_in_one_room_do_not_pass_home() {
 /// Bytes between two processes on two nodes do not pass home either.
 #[test]
 fn bytes_of_two_on_two_nodes_do_not_pass_home() {
-    if std::env::var("TERN_STREAMS_ACROSS").as_deref() != Ok("on") {
-        return skip::test("streams go from node to node only with TERN_STREAMS_ACROSS=on");
-    }
     spare_home("n2", "n3");
 }
 
