@@ -1,6 +1,5 @@
 //! Ends of bodies, and of the tries to make one: the deputy ends as its body did.
 
-use crate::closing;
 use crate::deputy::channel;
 use crate::deputy::record::Phase;
 use crate::room::state::Room;
@@ -65,23 +64,10 @@ pub fn words_for(room: &Room, pid: i32, cause: Cause) -> Option<String> {
     Some(format!("tern: process {pid} ran on {host}, {what}\n"))
 }
 
-/// Writes what a process is told to its standard error, which its deputy has closed already with
-/// those of the body.
-fn said_to_the_last(room: &Room, pid: i32, words: &str) -> bool {
-    let stderr = room.table().deputies.get_mut(&pid).and_then(|deputy| deputy.stderr.take());
-    let Some((_, stderr)) = stderr else { return false };
-    let words = words.to_owned();
-    // The reader of standard error may make the heir wait.
-    closing::briefly(move || {
-        let _ = rustix::io::write(&stderr, words.as_bytes());
-    });
-    true
-}
-
 /// Has the deputy end as its body did, after `words` went to its standard error.
 pub fn exited(room: &Room, pid: i32, how: Ending, words: Option<String>) {
     room.page_cache.forget(pid);
-    let words = words.filter(|words| !said_to_the_last(room, pid, words));
+    let words = words.filter(|words| !room.say_to_the_last(pid, words));
     if let Some(deputy) = room.table().deputies.get_mut(&pid) {
         deputy.stderr = None;
         let packet = match how {

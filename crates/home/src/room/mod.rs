@@ -16,6 +16,7 @@ pub mod event;
 pub mod history;
 pub mod inquiry;
 pub mod joins;
+pub mod last_words;
 pub mod lent_memory;
 pub mod link;
 pub mod orders;

@@ -217,25 +217,34 @@ impl Room {
         table.waiting.clear();
         self.sessions.end();
         self.lenders.stop();
-        for (pid, deputy) in table.deputies.iter_mut().filter(|(_, d)| d.phase != Phase::Ending) {
-            // Before it ends: who waits for it looks there.
-            history::note_lost(&self.args.run_dir, *pid, &self.args.host);
-            let (packet, words) = if deputy.phase == Phase::Away {
-                let words = format!(
-                    "tern: process {pid} ran on {}, which is lost ({why}): it ends as if killed\n",
-                    self.args.host
-                );
-                (channel::order(abi::OP_DIE, [libc::SIGKILL as u64, 0], &[]), words)
-            } else {
-                (
-                    channel::order(abi::OP_EXIT, [125, 0], &[]),
-                    format!("tern: cannot run on {}: {why}\n", self.args.host),
-                )
-            };
-            deputy.end(packet, Some(&words));
-        }
+        let ends: Vec<(i32, bool)> = table
+            .deputies
+            .iter()
+            .filter(|(_, deputy)| deputy.phase != Phase::Ending)
+            .map(|(pid, deputy)| (*pid, deputy.phase == Phase::Away))
+            .collect();
         drop(table);
+        ends.into_iter().for_each(|(pid, ran)| self.end_with_room(pid, ran, why));
         self.poller.wake();
+    }
+
+    /// Ends a deputy whose room is gone: as if killed, if its program `ran`.
+    fn end_with_room(&self, pid: i32, ran: bool, why: &str) {
+        // Before it ends: who waits for it looks there.
+        history::note_lost(&self.args.run_dir, pid, &self.args.host);
+        let host = &self.args.host;
+        let (packet, words) = match ran {
+            true => (
+                channel::order(abi::OP_DIE, [libc::SIGKILL as u64, 0], &[]),
+                format!("tern: process {pid} ran on {host}, which is lost ({why}): it ends as if killed\n"),
+            ),
+            false => (channel::order(abi::OP_EXIT, [125, 0], &[]), format!("tern: cannot run on {host}: {why}\n")),
+        };
+        // Its body may have ended before the room, and its standard error with it.
+        let words = Some(words).filter(|words| !self.say_to_the_last(pid, words));
+        if let Some(deputy) = self.table().deputies.get_mut(&pid) {
+            deputy.end(packet, words.as_deref());
+        }
     }
 
     /// Wakes those that wait for a report of usage.

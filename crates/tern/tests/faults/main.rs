@@ -11,6 +11,7 @@ mod exec;
 mod filtered;
 mod half;
 mod killed;
+mod last_words;
 mod opened;
 mod queued;
 mod sharing;

@@ -244,6 +244,7 @@ impl Tracer {
         self.room.postcopy.give(PostcopyEvent::Ended);
         // What it had open is closed at home before its parent hears of its end.
         self.room.standins.settle();
+        os::fault::past("ended there");
         let cause = match self.lost.take(pid) {
             Some(why) => Cause::Warden { why },
             None => self.cause(how),
