@@ -1,6 +1,20 @@
-// Who closes the last descriptor of a terminal's master has hung up when that returns.
+// Who closes the last descriptor of a terminal's master has hung up when that returns; another process had it, too, and waits for something else.
 // calls: close ioctl setsid rt_sigtimedwait
 #include "guest.h"
+
+// A process of its own that has the master no more, and waits in a call.
+static pid_t bystander(int master, int ready) {
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        int listener = socket(AF_UNIX, SOCK_STREAM, 0);
+        sa_family_t any = AF_UNIX;
+        CHECK(close(master) == 0 && bind(listener, (void *)&any, sizeof any) == 0 && listen(listener, 1) == 0);
+        CHECK(write(ready, "x", 1) == 1);
+        _exit(accept(listener, NULL, NULL));
+    }
+    return pid;
+}
 
 int main(int argc, char **argv) {
     (void)argc, (void)argv;
@@ -21,12 +35,14 @@ int main(int argc, char **argv) {
             CHECK(sigwaitinfo(&last, NULL) == SIGUSR1 && sigpending(&last) == 0);
             _exit(sigismember(&last, SIGHUP) ? 1 : 2);
         }
+        pid_t other = bystander(master, ready[1]);
         char byte;
-        CHECK(read(ready[0], &byte, 1) == 1);
+        CHECK(read(ready[0], &byte, 1) == 1 && read(ready[0], &byte, 1) == 1);
         if (round == 0) GUEST_POINT();
         CHECK(close(master) == 0 && kill(child, SIGUSR1) == 0);
         CHECK(waitpid(child, &status, 0) == child);
         SAY("hung up before: %d", WEXITSTATUS(status) == 1);
+        CHECK(kill(other, SIGKILL) == 0 && waitpid(other, &status, 0) == other);
         CHECK(close(ready[0]) == 0 && close(ready[1]) == 0);
     }
     SUCCESS();

@@ -13,7 +13,7 @@ use crate::deputy::table::RoomState;
 use crate::deputy::thread::Thread;
 use crate::describe::place;
 use crate::migration::{called_home, sharing};
-use crate::proxy::devices;
+use crate::proxy::{calls, devices};
 use crate::room::orders::Order;
 use crate::room::poller::Source;
 use crate::room::state::Room;
@@ -49,7 +49,8 @@ pub fn run(room: Arc<Room>) {
     loop {
         let nudge = this.contain(|this| this.nudge()).unwrap_or_default().then_some(NUDGE);
         let look = this.contain(EventLoop::look_for_stops).flatten();
-        this.room.poller.wait(nudge.into_iter().chain(look).min(), &mut ready);
+        let delayed = this.contain(|this| calls::forward_delayed(&this.room)).flatten();
+        this.room.poller.wait(nudge.into_iter().chain(look).chain(delayed).min(), &mut ready);
         for (key, source, _) in &ready {
             this.contain(|this| match *source {
                 Source::Bell => {}
@@ -162,6 +163,7 @@ impl EventLoop {
         self.listen_once_more(pid);
         let mut table = self.room.table();
         table.calls.retain(|_, (p, _)| *p != pid);
+        table.closes.forget(pid);
         let deputy = table.deputies.remove(&pid)?;
         let files = [deputy.pidfd.as_fd()].into_iter().chain(deputy.threads.values().map(|t| t.channel().as_fd()));
         self.room.poller.remove_process(pid, files);
@@ -178,6 +180,7 @@ impl EventLoop {
             _ => self.room.watchdog.dismiss(pid),
         }
         table.calls.retain(|_, (p, _)| *p != pid);
+        table.closes.forget(pid);
         table.deputies.remove(&pid);
     }
 
@@ -348,9 +351,10 @@ impl EventLoop {
 
     fn cancel(&mut self, id: CallId) {
         let mut table = self.room.table();
-        let Some((pid, tid)) = table.calls.get(&id).copied() else { return };
-        let removed = table.deputies.get_mut(&pid).and_then(|d| d.threads.get_mut(&tid)).and_then(|t| t.cancel(id));
-        if removed.is_some() {
+        let of = table.calls.get(&id).copied();
+        let thread = of.and_then(|(pid, tid)| table.deputies.get_mut(&pid)?.threads.get_mut(&tid));
+        let removed = thread.and_then(|thread| thread.cancel(id)).is_some();
+        if removed || table.closes.cancel(id).is_some() {
             table.calls.remove(&id);
             drop(table);
             self.room.tell(&ToRoom::Return { id, result: -i64::from(libc::EINTR), out: Vec::new(), ready: None });

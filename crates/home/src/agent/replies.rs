@@ -109,6 +109,8 @@ impl EventLoop {
                 }
                 self.room.tell(&ToRoom::GoOn { pid });
             }
+            // Calls that wait for it are made when all that was said is heard.
+            Purpose::Close(token) => drop(token),
             Purpose::Nothing | Purpose::Enter => {}
         }
     }

@@ -1,7 +1,9 @@
 //! Jobs of a deputy's thread, and the purposes of its replies.
 
+use crate::deputy::closes::Token;
 use room_protocol::message::{CallId, StandinId};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 /// A job that a thread was given.
 #[derive(Debug)]
@@ -58,6 +60,8 @@ pub enum Purpose {
     Stop,
     /// The thread enters the directory of the next call.
     Enter,
+    /// A descriptor is closed: calls of other threads wait for that.
+    Close(Arc<Token>),
     /// Nobody waits for it.
     Nothing,
 }

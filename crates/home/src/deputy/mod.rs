@@ -10,6 +10,7 @@
 
 pub mod blob;
 pub mod channel;
+pub mod closes;
 pub mod conversion;
 pub mod early_signals;
 pub mod errand;

@@ -222,13 +222,25 @@ impl Deputy {
     /// Has a thread do this that is free or can be interrupted; if there is none, the next that is
     /// free.
     pub fn give_soon(&mut self, job: Job) {
-        let staying = || self.threads.iter().filter(|(_, t)| !t.leaving);
-        let idle = staying().any(|(_, t)| t.is_idle());
-        let waits = staying().find(|(_, t)| t.current.as_ref().is_some_and(|j| j.made_again)).map(|(tid, _)| *tid);
-        match waits.and_then(|tid| self.threads.get_mut(&tid)).filter(|_| !idle) {
+        match self.waits().and_then(|tid| self.threads.get_mut(&tid)) {
             Some(thread) => thread.give_urgent(job),
             None => self.give_any(job),
         }
+    }
+
+    /// The thread that is to be interrupted for what is to be done soon, if none is free.
+    fn waits(&self) -> Option<i32> {
+        let staying = || self.threads.iter().filter(|(_, t)| !t.leaving);
+        let idle = staying().any(|(_, t)| t.is_idle());
+        let waits = |t: &Thread| t.current.as_ref().is_some_and(|j| j.made_again);
+        staying().find(|(_, t)| !idle && waits(t)).map(|(tid, _)| *tid)
+    }
+
+    /// The thread that does at once what it is given by [`Deputy::give_soon`]; `None`: it is
+    /// stopped, or makes a call that may take long.
+    pub fn soonest(&self) -> Option<i32> {
+        let free = || self.any().filter(|tid| self.threads.get(tid).is_some_and(Thread::is_idle));
+        self.waits().or_else(free).filter(|_| !self.stopped && !self.stopping)
     }
 
     /// Notes that the process was continued: calls that a stop interrupted are made again.

@@ -1,5 +1,6 @@
 //! The deputies of a room, and what is known of the room's bodies: all that one lock guards.
 
+use crate::deputy::closes::Closes;
 use crate::deputy::record::Deputy;
 use room_protocol::message::{CallId, Credentials, Place, StandinId};
 use std::collections::HashMap;
@@ -18,6 +19,8 @@ pub struct DeputyTable {
     /// Processes that are about to become deputies: the room's empty bodies open files with their
     /// rights already.
     pub coming: HashMap<i32, Credentials>,
+    /// Closes under way, and the calls that wait for them.
+    pub closes: Closes,
     /// Which thread runs a forwarded call.
     pub calls: HashMap<CallId, (i32, i32)>,
     /// Bodies to be placed when the room stands.

@@ -89,7 +89,7 @@ impl Thread {
             Some(Purpose::Thread { .. }) => "makes a thread".into(),
             Some(Purpose::Fork { .. }) => "makes a process".into(),
             Some(Purpose::Stop) => "is stopped".into(),
-            Some(Purpose::Enter | Purpose::Nothing) => "does what it was told".into(),
+            Some(Purpose::Enter | Purpose::Close(_) | Purpose::Nothing) => "does what it was told".into(),
             None => return None,
         };
         Some(what)

@@ -1,8 +1,9 @@
 //! Calls of bodies, which their deputies make.
 
+use crate::deputy::closes::BodyCall;
 use crate::deputy::job::{Job, Purpose};
 use crate::deputy::table::DeputyTable;
-use crate::deputy::{channel, rights};
+use crate::deputy::{channel, closes, rights};
 use crate::proxy::mounts::SHARED_MEMORY;
 use crate::proxy::standins;
 use crate::room::state::Room;
@@ -10,6 +11,7 @@ use crate::room::streams;
 use room_protocol::ToRoom;
 use room_protocol::message::{Call, CallId};
 use std::path::Path;
+use std::time::Duration;
 
 /// Signals that a deputy thread may block during a call: those of job control.
 const JOB_STOPS: u32 = 1 << (libc::SIGTSTP - 1) | 1 << (libc::SIGTTIN - 1) | 1 << (libc::SIGTTOU - 1);
@@ -60,9 +62,28 @@ pub fn forward(room: &Room, id: CallId, pid: i32, tid: i32, call: Call) {
     if i64::from(call.nr) == libc::SYS_shutdown {
         call.standin.into_iter().for_each(|standin| streams::settle(room, standin));
     }
-    if let Err(errno) = try_forward(&mut room.table(), id, pid, tid, call) {
+    let mut table = room.table();
+    if table.closes.delays(tid) {
+        table.closes.delay(BodyCall { id, pid, tid, call });
+        drop(table);
+        // It has the call made when it need not wait any more.
+        return room.poller.wake();
+    }
+    let forwarded = try_forward(&mut table, id, pid, tid, call);
+    drop(table);
+    if let Err(errno) = forwarded {
         room.tell(&ToRoom::Return { id, result: -i64::from(errno), out: Vec::new(), ready: None });
     }
+}
+
+/// Makes the calls that had to wait for closes and need not any more; returns how soon it is to be
+/// looked again.
+pub fn forward_delayed(room: &Room) -> Option<Duration> {
+    let due = room.table().closes.take_due();
+    for BodyCall { id, pid, tid, call } in due {
+        forward(room, id, pid, tid, call);
+    }
+    room.table().closes.is_awaited().then_some(closes::LOOK)
 }
 
 fn try_forward(table: &mut DeputyTable, id: CallId, pid: i32, tid: i32, mut call: Call) -> Result<(), i32> {

@@ -5,7 +5,7 @@
 use crate::deputy::channel;
 use crate::deputy::job::{Job, Purpose};
 use crate::deputy::record::{Deputy, Phase};
-use crate::deputy::table::Anchor;
+use crate::deputy::table::{Anchor, DeputyTable};
 use crate::room::orders::Order;
 use crate::room::state::Room;
 use room_protocol::message::{Call, CallId, StandinId};
@@ -48,22 +48,26 @@ pub fn take(anchors: &HashMap<StandinId, Anchor>, standin: StandinId, id: CallId
 }
 
 /// Nobody in the room has it any more: the deputies close theirs. What the program does next it
-/// must find done, so this is obeyed before any later call of its; a process that had it too, and
-/// waits for something else, is interrupted for it.
+/// must find done, so later calls wait for it ([`crate::deputy::closes`]); a process that had it
+/// too, and waits for something else, is interrupted for it.
 pub fn close(room: &Room, standin: StandinId) {
     // Before the deputies: the last one to close it is theirs, and its peers are to be told then.
     room.release(standin);
-    for deputy in room.table().deputies.values_mut().filter(|d| d.phase == Phase::Away) {
+    let mut table = room.table();
+    let DeputyTable { deputies, closes, .. } = &mut *table;
+    for deputy in deputies.values_mut().filter(|d| d.phase == Phase::Away) {
         for fd in deputy.standins.remove(&standin).unwrap_or_default() {
             if fd == libc::STDERR_FILENO {
                 deputy.stderr = deputy.pidfd.get_fd(fd).ok().map(|file| (Instant::now(), file));
             }
             let call = Call::new(libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0]);
             if let Some(packet) = channel::call(&call) {
-                deputy.give_soon(Job::new(packet, Purpose::Nothing));
+                let purpose = deputy.soonest().map_or(Purpose::Nothing, |tid| Purpose::Close(closes.begin(tid)));
+                deputy.give_soon(Job::new(packet, purpose));
             }
         }
     }
+    drop(table);
     // Once more, behind a request to watch it that is still to be obeyed.
     room.poller.order(Order::Release(standin));
 }

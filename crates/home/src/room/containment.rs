@@ -58,7 +58,9 @@ impl Room {
     pub fn forget_calls(&self, pid: i32) {
         let unanswered: Vec<CallId> = {
             let mut table = self.table();
-            let unanswered = table.calls.iter().filter(|(_, (p, _))| *p == pid).map(|(id, _)| *id).collect();
+            let mut unanswered: Vec<CallId> =
+                table.calls.iter().filter(|(_, (p, _))| *p == pid).map(|(id, _)| *id).collect();
+            unanswered.extend(table.closes.forget(pid).into_iter().map(|call| call.id));
             table.calls.retain(|_, (p, _)| *p != pid);
             table.waiting.retain(|w| w.pid != pid);
             unanswered
