@@ -2,6 +2,7 @@
 //! watched, and how the room hears of changes.
 
 use crate::closing;
+use crate::deputy::record::Deputy;
 use crate::deputy::table::Anchor;
 use crate::room::orders::Order;
 use crate::room::state::Room;
@@ -38,6 +39,16 @@ impl Room {
         }
         if os::fds::is_pipe(file.as_fd()) {
             closing::briefly(move || drop(file));
+        }
+    }
+
+    /// Lets go of all that a process had open here that runs elsewhere now. Its body here is still
+    /// to end, and where the process runs it may be the last to close a file. Where the room has
+    /// other bodies, one of them may have got a file from this one: then the room tells when nobody
+    /// there has it any more.
+    pub fn let_go(&self, gone: &Deputy) {
+        if self.table().deputies.is_empty() {
+            gone.standins.keys().for_each(|standin| self.release(*standin));
         }
     }
 

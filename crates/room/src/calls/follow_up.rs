@@ -23,7 +23,7 @@ use os::ptrace::HostTid;
 use os::seccomp::{Answer, Given};
 use room_protocol::message::{Call, CallId, StandinId};
 use std::os::fd::AsFd;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 /// Does what follows from home's answer. Returns the result that the guest gets, or `None` if the
 /// guest has it already or its call goes on.
@@ -241,8 +241,12 @@ fn descriptor(room: &Shared, id: CallId, made: &Made, fd: i32, out: &[u8]) -> Op
     None
 }
 
-/// Ends a guest's call with a descriptor as its result.
+/// Ends a guest's call with a descriptor as its result. The guest goes on before the warden has
+/// closed the open file: a call that it makes then waits for that ([`Device::settle`]).
+///
+/// [`Device::settle`]: crate::state::files::standins::device::Device::settle
 pub fn hand_over(room: &Shared, waiting: &Waiting, made: &Made, accepted: Accepted) {
+    let handing_over = room.standins.handing_over.lock().unwrap_or_else(PoisonError::into_inner);
     if !write(waiting.host_tid, &made.back, &accepted.out) {
         waiting.answer(Answer::Value(-i64::from(libc::EFAULT)));
         return;
@@ -250,10 +254,11 @@ pub fn hand_over(room: &Shared, waiting: &Waiting, made: &Made, accepted: Accept
     let file = accepted.spare.file.as_fd();
     let given = Given { file, close_on_exec: made.close_on_exec, answers: true };
     match os::seccomp::give(waiting.listener.as_fd(), waiting.id, given) {
-        Ok(Some(_)) => {}
+        Ok(Some(_)) => drop(accepted),
         Ok(None) => keep(room, made, accepted),
         Err(e) => waiting.answer(Answer::Value(-i64::from(e.errno()))),
     }
+    drop(handing_over);
 }
 
 /// Keeps what an interrupted call had accepted for the next call on its listener.

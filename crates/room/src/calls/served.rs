@@ -30,7 +30,7 @@ use os::ptrace::HostTid;
 use os::seccomp::{Answer, Notice};
 use room_protocol::ToHome;
 use room_protocol::message::{Call, StandinId};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::sync::Arc;
 use systable::{Arg, Class, Special};
@@ -63,7 +63,7 @@ pub fn dispatch(room: &Arc<Shared>, listener: &Arc<OwnedFd>, notice: Notice) {
         }
         (Some(_), Some(row)) if row.name == "seccomp" && room.filtering.may(host_tid) => {
             match room.filtering.offered(host_tid) {
-                Some(file) => offer(&waiting, file.as_fd()),
+                Some(file) => offer(&waiting, file),
                 None => waiting.answer(Answer::Continue),
             }
         }
@@ -91,12 +91,18 @@ pub fn dispatch(room: &Arc<Shared>, listener: &Arc<OwnedFd>, notice: Notice) {
     }
 }
 
-/// The tracer has made the thread ask for this file.
-fn offer(waiting: &Waiting, file: BorrowedFd<'_>) {
-    let given = os::seccomp::Given { file, close_on_exec: true, answers: true };
-    if let Err(e) = os::seccomp::give(waiting.listener.as_fd(), waiting.id, given) {
-        waiting.answer(Answer::Value(-i64::from(e.errno())));
-    }
+/// The tracer has made the thread ask for this file. When the thread goes on, the warden has it
+/// open no more: the thread may close it at once, and rely on that.
+fn offer(waiting: &Waiting, file: Arc<OwnedFd>) {
+    let given = os::seccomp::Given { file: file.as_fd(), close_on_exec: true, answers: false };
+    let number = match os::seccomp::give(waiting.listener.as_fd(), waiting.id, given) {
+        Ok(Some(number)) => i64::from(number),
+        // It has been killed.
+        Ok(None) => return,
+        Err(e) => -i64::from(e.errno()),
+    };
+    drop(file);
+    waiting.answer(Answer::Value(number));
 }
 
 impl Asked {

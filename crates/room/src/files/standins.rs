@@ -274,5 +274,6 @@ fn release(room: &Shared, request: &Request<'_>) {
     room.home.streams.forget(standin);
     room.standins.set_timed(standin, false);
     room.standins.files.forget(standin);
+    os::fault::past("closed there");
     room.tell(&ToHome::Close { standin });
 }

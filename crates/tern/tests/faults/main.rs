@@ -12,6 +12,7 @@ mod filtered;
 mod half;
 mod killed;
 mod last_words;
+mod let_go;
 mod opened;
 mod queued;
 mod sharing;

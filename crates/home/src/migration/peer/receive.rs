@@ -116,9 +116,25 @@ impl MigrationSession {
         os::fault::at("make empty")?;
         check_files(&image.files)?;
         let standins = self.number(image)?;
-        let place = describe(self.pid, outline, image, &standins)?;
+        let placed = self.place_empty(outline, image, bringer, &standins);
+        if placed.is_err() {
+            // No body has them, whose end would tell of them.
+            standins.values().for_each(|standin| self.room.release(*standin));
+        }
+        Ok((standins, placed?))
+    }
+
+    /// Has the room make the body; what it was told to open.
+    fn place_empty(
+        &self,
+        outline: &Outline,
+        image: &Image,
+        bringer: Bringer,
+        standins: &Standins,
+    ) -> Result<Vec<Descriptor>, MoveError> {
+        let place = describe(self.pid, outline, image, standins)?;
         let pidfd = PidFd::open(self.pid)?;
-        for (fd, standin) in &standins {
+        for (fd, standin) in standins {
             // What it watches, it asks about as soon as it watches it again.
             if is_watched(image, *fd) {
                 self.room.hold(*standin, pidfd.get_fd(*fd)?);
@@ -133,7 +149,7 @@ impl MigrationSession {
         self.room.tell(&ToRoom::Place(Box::new(place)));
         self.await_placed()?;
         self.lay_out_ahead(image)?;
-        Ok((standins, placed))
+        Ok(placed)
     }
 
     /// Has the room lay out the memory as it is now, so that at the stop only changes need work.

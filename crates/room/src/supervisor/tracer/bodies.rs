@@ -278,6 +278,8 @@ impl Tracer {
         self.signals.forget(pid);
         self.bodies.forget(pid);
         if awaited {
+            // What it had open here home has let go of when it is told so.
+            self.room.standins.settle();
             self.room.tell(&ToHome::Left { pid });
         }
     }

@@ -39,6 +39,9 @@ pub struct Device {
     pub timed: Mutex<HashSet<StandinId>>,
     /// Held while a request is taken and served.
     pub serving: Mutex<()>,
+    /// Held while a guest's call is answered by a descriptor, until the warden has that open no
+    /// more.
+    pub handing_over: Mutex<()>,
     /// Those that stand for regular files.
     pub files: Files,
 }
@@ -54,6 +57,7 @@ impl Device {
             opens: Mutex::default(),
             timed: Mutex::default(),
             serving: Mutex::default(),
+            handing_over: Mutex::default(),
             files: Files::default(),
         }
     }
@@ -189,6 +193,8 @@ impl Device {
     /// Waits until the requests that the kernel has sent are served: what a guest closed before its
     /// call is closed at home before it, too. None of them takes long.
     pub fn settle(&self) {
+        // A guest may have closed what the warden is about to close.
+        drop(self.handing_over.lock().unwrap_or_else(PoisonError::into_inner));
         let pending = || {
             let _serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner);
             let mut polled = [PollFd::new(&self.device.0, PollFlags::IN)];
