@@ -1,6 +1,6 @@
 //! A writes a file, then tells B over a stream: B never reads the old content.
 
-use crate::{alone, at_home, shared};
+use crate::{alone, at_home_within, shared};
 
 /// `tell.py KIND TIMES`: the parent writes a number to one of several files in one of several ways,
 /// and says so to its child, which must read that number, from a name and from an open file.
@@ -49,8 +49,9 @@ sys.exit(os.wait()[1] != 0)
 
 fn tells(kind: &str, times: u32) {
     let (_alone, lab) = (alone(), shared());
-    let text = at_home(
+    let text = at_home_within(
         &lab,
+        170 + times / 10,
         &format!(
             r#"
         cat > tell.py <<'END'{TELL}END

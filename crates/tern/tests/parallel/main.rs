@@ -43,8 +43,13 @@ pub(crate) fn alone() -> std::sync::MutexGuard<'static, ()> {
 
 /// Runs a script with the tools at home, in a fresh directory that is this test's own.
 pub(crate) fn at_home(lab: &Lab, script: &str) -> Output {
-    let script = format!("cd $(mktemp -d) && chmod 755 .\n{TOOLS}\n{script}");
-    let output = lab.exec("n1", ["timeout", "170", "bash", "-c", &script]).unwrap();
+    at_home_within(lab, 170, script)
+}
+
+/// Does the same for a script and a job that may take this long, seconds.
+pub(crate) fn at_home_within(lab: &Lab, limit_s: u32, script: &str) -> Output {
+    let script = format!("limit={limit_s}; cd $(mktemp -d) && chmod 755 .\n{TOOLS}\n{script}");
+    let output = lab.exec("n1", ["timeout", &limit_s.to_string(), "bash", "-c", &script]).unwrap();
     assert!(output.status.success(), "{script}\n{}\n{}", output.text(), output.errors());
     output
 }

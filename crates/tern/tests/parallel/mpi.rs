@@ -4,7 +4,7 @@
 
 use crate::programs::{Library, ring};
 use crate::ring::Ring;
-use crate::{alone, at_home, shared};
+use crate::{alone, at_home, at_home_within, shared};
 
 /// How MPICH is started: over TCP also within a machine.
 pub(crate) const MPICH: &str = r"
@@ -25,8 +25,9 @@ fn ring_moves(library: Library, how: &str, seconds: u32) {
     }
     let (_alone, lab) = (alone(), shared());
     let ring = ring(&lab, library, &["n1"]);
-    let text = at_home(
+    let text = at_home_within(
         &lab,
+        170 + 10 * seconds,
         &format!(
             "{how}
         mpi -n 8 {ring} 1,4096,65536 0

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::{at_home, common, shared};
+use crate::{at_home_within, common, shared};
 
 /// `talk.py SIDE FAMILY MIB [ADDRESS]`: both sides send and take so many MiB at once. The moved
 /// side asks for the addresses of both ends after each MiB, and goes on until there is a file
@@ -68,10 +68,16 @@ fn check(text: &str, peer: &str, family: &str) {
     }
 }
 
+/// The time for so many bytes each way, on a slow machine that does other things.
+fn limit_s(mib: u32) -> u32 {
+    170 + mib
+}
+
 fn talks(family: &str, mib: u32) {
     let moved = moved(&format!("{family} {mib}"));
-    let text = at_home(
+    let text = at_home_within(
         &shared(),
+        limit_s(mib),
         &format!(
             r#"
         cat > talk.py <<'END'{TALK}END
@@ -93,11 +99,12 @@ fn talks_with_another_machine(mib: u32) {
     std::fs::write(directory.path().join("talk.py"), TALK).unwrap();
     let address = lab.state().node("n4").unwrap().address.to_string();
     let mut peer = Command::new("timeout");
-    peer.args(["170", "python3", "talk.py", "listen", "tcp", &mib.to_string(), &address]).stdout(Stdio::piped());
+    let limit = limit_s(mib).to_string();
+    peer.args([&limit, "python3", "talk.py", "listen", "tcp", &mib.to_string(), &address]).stdout(Stdio::piped());
     let peer = lab.in_network("n4", || peer.current_dir(&directory).spawn()).unwrap().unwrap();
     common::eventually("the peer listens", || directory.path().join("listens").exists());
     let moved = moved(&format!("tcp {mib} {address}"));
-    let text = at_home(&lab, &format!("cat > talk.py <<'END'{TALK}END\n{moved}")).text();
+    let text = at_home_within(&lab, limit_s(mib), &format!("cat > talk.py <<'END'{TALK}END\n{moved}")).text();
     let there = peer.wait_with_output().unwrap();
     let there: Vec<&str> = std::str::from_utf8(&there.stdout).unwrap().lines().collect();
     check(&text, &there.join(" "), "tcp");

@@ -2,7 +2,7 @@
 
 use crate::programs::{Library, ring};
 use crate::ring::Ring;
-use crate::{alone, at_home, shared};
+use crate::{alone, at_home, at_home_within, shared};
 
 /// Starts a PVM daemon whose files are in the present directory.
 pub(crate) const DAEMON: &str = r"
@@ -19,8 +19,9 @@ fn ring_moves(route: &str, seconds: u32) {
     }
     let (_alone, lab) = (alone(), shared());
     let ring = ring(&lab, Library::Pvm, &["n1"]);
-    let text = at_home(
+    let text = at_home_within(
         &lab,
+        170 + 10 * seconds,
         &format!(
             "{DAEMON}
         job {ring} 8 {route} 1,4096,65536,300000 0

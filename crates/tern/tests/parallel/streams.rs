@@ -1,7 +1,7 @@
 //! Streams of every kind between two processes that are moved at random, each record counted and
 //! checked.
 
-use crate::{alone, at_home, common, shared};
+use crate::{alone, at_home, at_home_within, common, shared};
 
 /// `pair.py KIND INDEX`: two processes exchange records until there is a file `end`. A record's
 /// size is tiny or large by chance, and so are the pieces in which it is written and read; now and
@@ -77,8 +77,9 @@ os.write(1, b"sound %s %d\n" % (kind.encode(), count))
 
 fn every_kind(seconds: u32, moves: u32, least: u32) {
     let (_alone, lab) = (alone(), shared());
-    let text = at_home(
+    let text = at_home_within(
         &lab,
+        170 + moves,
         &format!(
             r#"
         cat > pair.py <<'END'{PAIR}END

@@ -43,7 +43,7 @@ wander() {
 }
 
 # job COMMAND...: starts a job in the background.
-job() { timeout -s KILL 160 "$@" > said 2> errors < /dev/null & job=$!; }
+job() { timeout -s KILL $((${limit:-170} - 10)) "$@" > said 2> errors < /dev/null & job=$!; }
 # ends: lets the job end. Prints its status, what it said last, its errors, and the moves.
 ends() {
     touch end
