@@ -43,6 +43,15 @@ pub fn set_policy(tid: i32, to: u32) -> Result<()> {
     check(set, || format!("having {tid} scheduled by policy {to:#x}")).map(drop)
 }
 
+/// Has the calling thread run before all threads without such a policy, at the lowest priority of
+/// SCHED_FIFO. Its children do not inherit that.
+pub fn run_first() -> Result<()> {
+    let parameters = libc::sched_param { sched_priority: 1 };
+    // SAFETY: one live parameter; 0 is the calling thread.
+    let set = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &parameters) };
+    check(set, || "asking for SCHED_FIFO".into()).map(drop)
+}
+
 /// Gives the priority of a thread's reading and writing: class and level.
 pub fn io_priority(tid: i32) -> Result<u16> {
     // SAFETY: numbers only.

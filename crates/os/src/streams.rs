@@ -16,6 +16,22 @@ pub fn unsent_bytes(socket: BorrowedFd<'_>) -> Result<usize> {
     number(socket, libc::TIOCOUTQ, "asking what a socket has not sent")
 }
 
+/// Memory of a socket, bytes, as socket(7) tells by SO_MEMINFO: the numbers SK_MEMINFO_* of
+/// linux/sock_diag.h, in their order.
+pub fn memory(socket: BorrowedFd<'_>) -> Result<[u32; MEMORY_NUMBERS]> {
+    const SO_MEMINFO: i32 = 55;
+    let mut numbers = [0u32; MEMORY_NUMBERS];
+    let mut bytes = size_of_val(&numbers) as libc::socklen_t;
+    let to = numbers.as_mut_ptr().cast();
+    // SAFETY: the kernel writes at most as many bytes as is said, and the numbers live here.
+    let done = unsafe { libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, SO_MEMINFO, to, &raw mut bytes) };
+    check(done, || "asking for the memory of a socket".into())?;
+    Ok(numbers)
+}
+
+/// How many numbers the kernel tells of a socket's memory (SK_MEMINFO_VARS).
+pub const MEMORY_NUMBERS: usize = 9;
+
 fn number(socket: BorrowedFd<'_>, request: libc::Ioctl, doing: &str) -> Result<usize> {
     let mut number: libc::c_int = 0;
     // SAFETY: both requests write one int.
@@ -85,4 +101,22 @@ fn option(socket: BorrowedFd<'_>, name: libc::c_int) -> Option<libc::c_int> {
     // SAFETY: the kernel writes at most one int, and its length.
     let done = unsafe { libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, name, to, &raw mut bytes) };
     (done == 0).then_some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn memory_tells_what_waits() {
+        let (mut from, to) = UnixStream::pair().unwrap();
+        assert_eq!(memory(to.as_fd()).unwrap()[0], 0);
+        from.write_all(&[1; 1000]).unwrap();
+        let (sent, [.., limit, _, _, _, _, _]) = (memory(from.as_fd()).unwrap(), memory(from.as_fd()).unwrap());
+        assert!(sent[2] >= 1000 && limit > 0 && unread_bytes(to.as_fd()).unwrap() == 1000, "{sent:?}");
+        assert!(memory(std::io::stdin().as_fd()).is_err());
+    }
 }

@@ -41,6 +41,8 @@ enum Command {
     Tool(cli::Command),
     /// Be the daemon (also: call this program `ternd`)
     Daemon(daemon::Args),
+    /// Show where messages queue: in PVM, sockets, queueing disciplines and devices
+    Netmon(netmon::command::Args),
     /// What a process is, as a move would carry it
     Image(picture::Args),
     #[command(flatten)]
@@ -71,6 +73,7 @@ fn main() -> ExitCode {
     let Arguments { dirs, command } = Arguments::parse_from(argv);
     ExitCode::from(match &command {
         Command::Tool(command) => cli::main(command, &dirs, HOST),
+        Command::Netmon(args) => netmon::command::main(args),
         Command::Daemon(args) => daemon::main(args, &dirs, Clocks::MACHINE),
         Command::Image(args) => {
             // A reader that has gone (`| head`) ends it without a word.

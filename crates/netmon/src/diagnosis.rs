@@ -1,0 +1,352 @@
+//! Says which queues stay at their limit, why, and what can be changed.
+//!
+//! A queue is at its limit if it holds at least three quarters of what it may hold: a queue whose
+//! next packet does not fit is rarely full to the last byte. It stays there if that was so at every
+//! sample for [`STAYS_US`]. Each such time is told once.
+
+use std::collections::HashMap;
+
+use crate::book::{Book, Entry};
+use crate::layer::{Layer, backlog, daemon, device, discipline, socket, task};
+use crate::record::{Cause, Finding};
+
+/// A queue that is at its limit for so long stays there, microseconds.
+const STAYS_US: u64 = 500_000;
+/// A queue without limit that is not empty for so long is not read, microseconds.
+const UNREAD_US: u64 = 1_000_000;
+
+/// Looks at the book from time to time.
+#[derive(Debug, Default)]
+pub struct Diagnosis {
+    /// Queues that are full, and since when.
+    full: HashMap<Queue, Episode>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Queue {
+    object: u32,
+    column: u8,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Episode {
+    since_us: u64,
+    is_told: bool,
+}
+
+/// A queue that is full now.
+struct Full {
+    column: u8,
+    /// How long it must be full until that is told.
+    for_us: u64,
+    cause: Cause,
+    text: String,
+}
+
+impl Diagnosis {
+    /// Looks at all queues, and begins the next time for lows. Gives what is newly found.
+    pub fn check(&mut self, book: &mut Book) -> Vec<Finding> {
+        let now_us = book.now_us;
+        let mut found = Vec::new();
+        let mut still = HashMap::new();
+        for entry in book.entries().filter(|entry| entry.gone.is_none()) {
+            for full in full_queues(entry, book) {
+                let queue = Queue { object: entry.object.id, column: full.column };
+                let new = Episode { since_us: now_us, is_told: false };
+                let mut episode = self.full.get(&queue).copied().unwrap_or(new);
+                if !episode.is_told && now_us.saturating_sub(episode.since_us) >= full.for_us {
+                    episode.is_told = true;
+                    found.push(Finding {
+                        object: queue.object,
+                        column: queue.column,
+                        since_us: episode.since_us,
+                        cause: full.cause,
+                        text: full.text,
+                    });
+                }
+                still.insert(queue, episode);
+            }
+        }
+        self.full = still;
+        book.reset_lows();
+        found
+    }
+}
+
+fn full_queues(entry: &Entry, book: &Book) -> Vec<Full> {
+    let found = match entry.object.layer {
+        Layer::Socket => vec![receive_queue(entry), send_queue(entry, book), accept_queue(entry)],
+        Layer::Discipline => vec![discipline_queue(entry)],
+        Layer::Backlog => vec![backlog_queue(entry)],
+        Layer::Device => vec![device_queue(entry), device_ring(entry)],
+        Layer::Task => vec![task_queue(entry)],
+        Layer::Daemon => vec![daemon_queue(entry)],
+    };
+    found.into_iter().flatten().collect()
+}
+
+/// Tells whether a queue was at its limit since the last look.
+fn is_at_limit(entry: &Entry, column: u8) -> bool {
+    let limit = entry.object.layer.column(column).and_then(|column| entry.limit(column));
+    limit.is_some_and(|limit| entry.cell(column).low >= limit - limit / 4)
+}
+
+/// Names the process of an object.
+fn process(entry: &Entry) -> String {
+    match (entry.object.pid, entry.object.detail("program")) {
+        (Some(pid), Some(program)) => format!("{program} (process {pid})"),
+        (Some(pid), None) => format!("process {pid}"),
+        _ => "its process".into(),
+    }
+}
+
+fn is_daemon(entry: &Entry) -> bool {
+    entry.object.detail("program").is_some_and(|program| program.starts_with("pvmd"))
+}
+
+fn receive_queue(entry: &Entry) -> Option<Full> {
+    if !is_at_limit(entry, socket::RX_MEMORY) {
+        return None;
+    }
+    let who = process(entry);
+    let limit = entry.cell(socket::RX_LIMIT).number();
+    let bytes = entry.cell(socket::RX_BYTES);
+    let more = format!(
+        "a larger limit (SO_RCVBUF and net.core.rmem_max, net.ipv4.tcp_rmem; now {limit} bytes) only delays it"
+    );
+    let (cause, text) = if is_daemon(entry) {
+        (
+            Cause::DaemonBottleneck,
+            format!("{who} does not pass on what it receives fast enough; let tasks talk directly (PvmRouteDirect)"),
+        )
+    } else if bytes.low == bytes.number() && bytes.before == bytes.number() {
+        (Cause::ReceiverDoesNotRead, format!("{who} does not read; look at what it waits for; {more}"))
+    } else {
+        (
+            Cause::ReceiverIsSlow,
+            format!(
+                "{who} reads less than comes; give it more processor time, or let it read in larger pieces; {more}"
+            ),
+        )
+    };
+    Some(Full { column: socket::RX_MEMORY, for_us: STAYS_US, cause, text })
+}
+
+fn send_queue(entry: &Entry, book: &Book) -> Option<Full> {
+    if !is_at_limit(entry, socket::TX_MEMORY) {
+        return None;
+    }
+    let limit = entry.cell(socket::TX_LIMIT).number();
+    let (bytes, unsent) = (entry.cell(socket::TX_BYTES).number(), entry.cell(socket::UNSENT_BYTES));
+    let link_is_full = || {
+        book.present(Layer::Discipline).any(|other| discipline_queue(other).is_some())
+            || book.present(Layer::Device).any(|other| device_queue(other).is_some())
+    };
+    let (cause, text) = if unsent.value.is_none() || unsent.number() >= bytes {
+        (Cause::ReceiverDoesNotRead, "the receiver has no room left: it does not read, or reads too little; look at the process at the other end".into())
+    } else if link_is_full() {
+        (Cause::LinkFull, "the link carries no more; send less, or use a faster link".into())
+    } else {
+        let text = format!(
+            "the socket may hold {limit} bytes and waits for acknowledgements; raise its limit (SO_SNDBUF and net.core.wmem_max, net.ipv4.tcp_wmem)"
+        );
+        (Cause::SocketLimit, text)
+    };
+    Some(Full { column: socket::TX_MEMORY, for_us: STAYS_US, cause, text })
+}
+
+fn accept_queue(entry: &Entry) -> Option<Full> {
+    let limit = entry.cell(socket::ACCEPT_LIMIT).number();
+    is_at_limit(entry, socket::ACCEPTS).then(|| Full {
+        column: socket::ACCEPTS,
+        for_us: STAYS_US,
+        cause: Cause::ReceiverDoesNotRead,
+        text: format!("{} does not accept connections; a larger limit (listen(2) and net.core.somaxconn; now {limit}) only delays it", process(entry)),
+    })
+}
+
+fn discipline_queue(entry: &Entry) -> Option<Full> {
+    let column = [discipline::BYTES, discipline::PACKETS].into_iter().find(|column| is_at_limit(entry, *column));
+    let drops = entry.cell(discipline::DROPS).risen();
+    // A queue that drops packets while others wait is full, whatever limit it has.
+    let dropping = (drops > 0 && entry.cell(discipline::PACKETS).low > 0).then_some(discipline::PACKETS);
+    let column = column.or(dropping)?;
+    let what = match entry.object.detail("kind") {
+        Some("tbf") => "the rate of this token bucket is used up; raise its rate (tc qdisc change), or send less",
+        _ => {
+            "the link carries no more; send less, use a faster link, or let the queue hold more (tc qdisc change, txqueuelen)"
+        }
+    };
+    let text = if drops > 0 { format!("{what}; packets are dropped") } else { what.into() };
+    Some(Full { column, for_us: STAYS_US, cause: Cause::LinkFull, text })
+}
+
+fn backlog_queue(entry: &Entry) -> Option<Full> {
+    let drops = entry.cell(backlog::DROPS).risen();
+    (is_at_limit(entry, backlog::PACKETS) || drops > 0).then(|| Full {
+        column: backlog::PACKETS,
+        // Dropped packets are a fact, however short the time.
+        for_us: if drops > 0 { 0 } else { STAYS_US },
+        cause: Cause::ProcessorBusy,
+        text: format!(
+            "this processor does not get to its packets, {drops} were dropped just now; spread them (RPS: queues/rx-*/rps_cpus), or raise net.core.netdev_max_backlog (now {})",
+            entry.cell(backlog::LIMIT).number()
+        ),
+    })
+}
+
+fn device_queue(entry: &Entry) -> Option<Full> {
+    is_at_limit(entry, device::TX_BYTES).then(|| Full {
+        column: device::TX_BYTES,
+        for_us: STAYS_US,
+        cause: Cause::LinkFull,
+        text: "the device holds as much as it may (byte queue limits) and sends no faster; send less, or use a faster link".into(),
+    })
+}
+
+fn device_ring(entry: &Entry) -> Option<Full> {
+    let missed = entry.cell(device::RX_MISSED).risen();
+    let (ring, most) = (entry.cell(device::RX_RING), entry.cell(device::RX_RING_MAX));
+    let advice = match (ring.value, most.value) {
+        (Some(ring), Some(most)) if ring.number() < most.number() => {
+            format!("enlarge it (ethtool -G {} rx {}; now {})", entry.object.name, most.number(), ring.number())
+        }
+        (Some(ring), _) => format!("it is as large as it can be ({}): spread packets over more queues", ring.number()),
+        _ => "the driver does not tell its size".into(),
+    };
+    (missed > 0).then(|| Full {
+        column: device::RX_MISSED,
+        for_us: 0,
+        cause: Cause::RingTooSmall,
+        text: format!("{missed} packets came when the ring was full; {advice}"),
+    })
+}
+
+fn task_queue(entry: &Entry) -> Option<Full> {
+    let messages = entry.cell(task::RX_MESSAGES);
+    // A queue that gets shorter is read.
+    let is_unread = messages.low > 0 && messages.low >= messages.before;
+    is_unread.then(|| Full {
+        column: task::RX_MESSAGES,
+        for_us: UNREAD_US,
+        cause: Cause::ReceiverDoesNotRead,
+        text: format!(
+            "{} does not receive (pvm_recv) the {} messages, {} bytes, that wait in its memory; this queue has no limit and takes memory",
+            process(entry),
+            messages.number(),
+            entry.cell(task::RX_BYTES).number()
+        ),
+    })
+}
+
+fn daemon_queue(entry: &Entry) -> Option<Full> {
+    let packets = entry.cell(daemon::PACKETS);
+    let (cause, text) = match entry.object.detail("receiver") {
+        Some("task") => {
+            (Cause::ReceiverDoesNotRead, "the task does not take its packets from its PVM daemon".to_owned())
+        }
+        _ => {
+            let text = "the PVM daemon holds packets for this host; let tasks talk directly (PvmRouteDirect), or look at the link to the host";
+            (Cause::DaemonBottleneck, text.to_owned())
+        }
+    };
+    (packets.low > 0).then_some(Full { column: daemon::PACKETS, for_us: UNREAD_US, cause, text })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Change, Detail, Object, Record};
+
+    fn book(layer: Layer, details: &[(&str, &str)]) -> Book {
+        let mut book = Book::default();
+        let details = details.iter().map(|(name, value)| Detail::new(name, *value)).collect();
+        book.apply(&Record::Object(Object { id: 1, layer, name: "eth0".into(), pid: Some(7), details }));
+        book
+    }
+
+    fn set(book: &mut Book, at_us: u64, values: &[(u8, u64)]) {
+        let changes = values.iter().map(|(column, number)| Change::exact(*column, *number)).collect();
+        book.apply(&Record::Sample { at_us, object: 1, changes });
+    }
+
+    /// What is found when these values last for a second.
+    fn lasting(book: &mut Book, values: &[(u8, u64)]) -> Vec<Cause> {
+        let mut diagnosis = Diagnosis::default();
+        let mut found = Vec::new();
+        for at_us in (0..=1_200_000).step_by(100_000) {
+            set(book, at_us, values);
+            found.extend(diagnosis.check(book).into_iter().map(|finding| finding.cause));
+        }
+        found
+    }
+
+    #[test]
+    fn a_receive_queue_that_is_flat_at_its_limit_is_told_once() {
+        let values = [(socket::RX_BYTES, 60_000), (socket::RX_MEMORY, 130_000), (socket::RX_LIMIT, 131_072)];
+        assert_eq!(lasting(&mut book(Layer::Socket, &[]), &values), [Cause::ReceiverDoesNotRead]);
+        let mut of_daemon = book(Layer::Socket, &[("program", "pvmd3")]);
+        assert_eq!(lasting(&mut of_daemon, &values), [Cause::DaemonBottleneck]);
+    }
+
+    #[test]
+    fn a_queue_that_is_short_in_between_is_not_at_its_limit() {
+        let mut book = book(Layer::Socket, &[]);
+        let mut diagnosis = Diagnosis::default();
+        for at_us in (0..=2_000_000).step_by(100_000) {
+            set(&mut book, at_us, &[(socket::RX_MEMORY, 100), (socket::RX_LIMIT, 1000)]);
+            set(&mut book, at_us + 50_000, &[(socket::RX_MEMORY, 1000)]);
+            assert_eq!(diagnosis.check(&mut book), []);
+        }
+    }
+
+    #[test]
+    fn a_send_queue_tells_why_it_is_full() {
+        let full = |unsent| {
+            [(socket::TX_MEMORY, 99), (socket::TX_LIMIT, 100), (socket::TX_BYTES, 90), (socket::UNSENT_BYTES, unsent)]
+        };
+        assert_eq!(lasting(&mut book(Layer::Socket, &[]), &full(90)), [Cause::ReceiverDoesNotRead]);
+        assert_eq!(lasting(&mut book(Layer::Socket, &[]), &full(10)), [Cause::SocketLimit]);
+        let mut with_link = book(Layer::Socket, &[]);
+        let root = Object { id: 2, layer: Layer::Discipline, name: "eth0 1:".into(), pid: None, details: Vec::new() };
+        with_link.apply(&Record::Object(root));
+        let changes = vec![Change::exact(discipline::BYTES, 60), Change::exact(discipline::BYTE_LIMIT, 64)];
+        with_link.apply(&Record::Sample { at_us: 0, object: 2, changes });
+        assert!(lasting(&mut with_link, &full(10)).contains(&Cause::LinkFull));
+    }
+
+    #[test]
+    fn disciplines_and_devices_that_are_full_mean_a_full_link() {
+        let values = [(discipline::PACKETS, 990), (discipline::PACKET_LIMIT, 1000)];
+        assert_eq!(lasting(&mut book(Layer::Discipline, &[]), &values), [Cause::LinkFull]);
+        let values = [(device::TX_BYTES, 3000), (device::TX_LIMIT, 3028)];
+        assert_eq!(lasting(&mut book(Layer::Device, &[]), &values), [Cause::LinkFull]);
+    }
+
+    #[test]
+    fn missed_packets_mean_a_small_ring() {
+        let mut book = book(Layer::Device, &[]);
+        let mut diagnosis = Diagnosis::default();
+        set(&mut book, 0, &[(device::RX_MISSED, 5), (device::RX_RING, 256), (device::RX_RING_MAX, 1024)]);
+        assert_eq!(diagnosis.check(&mut book), []);
+        set(&mut book, 1, &[(device::RX_MISSED, 9)]);
+        let found = diagnosis.check(&mut book);
+        assert_eq!(found[0].cause, Cause::RingTooSmall);
+        assert!(
+            found[0].text.starts_with("4 packets") && found[0].text.contains("rx 1024; now 256"),
+            "{}",
+            found[0].text
+        );
+    }
+
+    #[test]
+    fn messages_that_nobody_receives_are_told() {
+        let values = [(task::RX_MESSAGES, 22), (task::RX_BYTES, 46_137_344)];
+        assert_eq!(lasting(&mut book(Layer::Task, &[]), &values), [Cause::ReceiverDoesNotRead]);
+        assert_eq!(lasting(&mut book(Layer::Daemon, &[]), &[(daemon::PACKETS, 4)]), [Cause::DaemonBottleneck]);
+        assert_eq!(
+            lasting(&mut book(Layer::Backlog, &[]), &[(backlog::PACKETS, 999), (backlog::LIMIT, 1000)]),
+            [Cause::ProcessorBusy]
+        );
+    }
+}

@@ -1,0 +1,11 @@
+//! What people and programs read: tables, JSON lines, CSV and SVG.
+
+pub mod csv;
+pub mod json;
+pub mod svg;
+pub mod table;
+
+/// Makes text safe for a terminal: names of programs and sockets may hold anything.
+pub fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}

@@ -1,0 +1,159 @@
+//! The table of queues, what is wrong, and the summary.
+
+use std::fmt::Write as _;
+
+use super::plain;
+use crate::book::{Book, Entry, Filled};
+use crate::layer::{Kind, Layer};
+use crate::record::{Finding, Summary, Value};
+
+/// One line of the table.
+struct Row {
+    layer: Layer,
+    cells: [String; 6],
+}
+
+const HEADINGS: [&str; 6] = ["object", "queue", "now", "peak", "limit", "fill"];
+
+/// Gives the table of all queues that hold or held something, the counters of trouble that are not
+/// 0, and for the rest how many there are. `lines` limits its length.
+pub fn table(book: &Book, lines: usize) -> String {
+    let (mut rows, mut idle) = (Vec::new(), 0);
+    for layer in Layer::ALL {
+        for entry in book.entries().filter(|entry| entry.object.layer == layer) {
+            let own: Vec<Row> = entry.columns().filter_map(|filled| row(entry, filled)).collect();
+            idle += u32::from(own.is_empty());
+            rows.extend(own);
+        }
+    }
+    let left_out = rows.len().saturating_sub(lines);
+    rows.truncate(lines);
+    let mut text = aligned(&rows);
+    if left_out > 0 {
+        let _ = writeln!(text, "... and {left_out} more lines");
+    }
+    if idle > 0 {
+        let _ = writeln!(text, "{idle} more objects are empty");
+    }
+    text
+}
+
+fn row(entry: &Entry, filled: Filled<'_>) -> Option<Row> {
+    let Filled { column, cell, .. } = filled;
+    let value = cell.value?;
+    let is_trouble = matches!(column.kind, Kind::Counter)
+        && !["processed", "rx_total", "tx_total", "sent_bytes"].contains(&column.name);
+    let is_shown = cell.peak > 0 && (is_trouble || matches!(column.kind, Kind::Queue { .. }));
+    if !is_shown {
+        return None;
+    }
+    let limit = entry.limit(column);
+    let fill = limit.map(|limit| format!("{} %", cell.number().saturating_mul(100) / limit));
+    let gone = if entry.gone.is_some() { " (gone)" } else { "" };
+    Some(Row {
+        layer: entry.object.layer,
+        cells: [
+            plain(&format!("{}{gone}", entry.object.name)),
+            column.name.into(),
+            shown(value),
+            cell.peak.to_string(),
+            limit.map_or("-".into(), |limit| limit.to_string()),
+            fill.unwrap_or_default(),
+        ],
+    })
+}
+
+/// Shows a value; estimates have a `~`.
+fn shown(value: Value) -> String {
+    format!("{}{}", if value.is_estimate() { "~" } else { "" }, value.number())
+}
+
+fn aligned(rows: &[Row]) -> String {
+    let width = |index: usize| {
+        let cells = rows.iter().map(|row| row.cells[index].chars().count());
+        cells.max().unwrap_or(0).max(HEADINGS[index].len())
+    };
+    let widths: [usize; 6] = std::array::from_fn(width);
+    let mut text = line("layer", &HEADINGS.map(String::from), &widths);
+    rows.iter().for_each(|row| text += &line(row.layer.name(), &row.cells, &widths));
+    text
+}
+
+fn line(layer: &str, cells: &[String; 6], widths: &[usize; 6]) -> String {
+    let mut text = format!("{layer:<10}");
+    for (index, (cell, width)) in cells.iter().zip(widths).enumerate() {
+        let _ = if index < 2 { write!(text, "  {cell:<width$}") } else { write!(text, "  {cell:>width$}") };
+    }
+    format!("{}\n", text.trim_end())
+}
+
+/// Gives the line of a finding.
+pub fn finding(finding: &Finding, book: &Book) -> String {
+    let entry = book.entry(finding.object);
+    let name = entry.map_or("an object that is gone".into(), |entry| entry.object.name.clone());
+    let column =
+        entry.and_then(|entry| entry.object.layer.column(finding.column)).map_or("queue", |column| column.name);
+    let since_s = finding.since_us as f64 / 1e6;
+    plain(&format!("{name}: {column} stays full since {since_s:.1} s: {}", finding.text)) + "\n"
+}
+
+/// Gives the summary: netmon's own time, and how well the periods were kept.
+pub fn summary(summary: &Summary) -> String {
+    let elapsed_s = summary.elapsed_us as f64 / 1e6;
+    let cpu_s = summary.cpu_us as f64 / 1e6;
+    let share = if summary.elapsed_us == 0 { 0.0 } else { cpu_s * 100.0 / elapsed_s };
+    let mut text = format!("own CPU time {cpu_s:.3} s in {elapsed_s:.3} s ({share:.1} % of one processor)\n");
+    for (name, pace) in [("fast (sockets)", summary.fast), ("slow (the rest)", summary.slow)] {
+        if pace.samples > 0 {
+            let _ = writeln!(
+                text,
+                "{name}: {} samples, {:.2} % overlapped the period, {} periods missed, longest extra time {:.1} us, mean time {:.1} us",
+                pace.samples,
+                pace.overlapped_percent(),
+                pace.missed,
+                pace.extra_max_ns as f64 / 1e3,
+                pace.work_mean_us()
+            );
+        }
+    }
+    if summary.lost > 0 {
+        let _ = writeln!(text, "{} samples were lost, because they came faster than they were written", summary.lost);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layer::socket;
+    use crate::record::{Change, Object, Record};
+
+    #[test]
+    fn names_cannot_steer_the_terminal() {
+        let mut book = Book::default();
+        let name = "\u{1b}[2Jx".to_owned();
+        book.apply(&Record::Object(Object { id: 1, layer: Layer::Socket, name, pid: None, details: Vec::new() }));
+        book.apply(&Record::Sample { at_us: 1, object: 1, changes: vec![Change::exact(socket::RX_BYTES, 1)] });
+        assert!(table(&book, 10).contains("?[2Jx"));
+    }
+
+    #[test]
+    fn queues_that_hold_something_have_a_line() {
+        let mut book = Book::default();
+        for id in [1, 2] {
+            let name = format!("tcp {id}");
+            let object = Object { id, layer: Layer::Socket, name, pid: None, details: Vec::new() };
+            book.apply(&Record::Object(object));
+        }
+        let changes = vec![
+            Change::exact(socket::RX_MEMORY, 50),
+            Change::exact(socket::RX_LIMIT, 100),
+            Change::estimate(socket::RX_PACKETS, 3),
+        ];
+        book.apply(&Record::Sample { at_us: 1, object: 1, changes });
+        let text = table(&book, 10);
+        assert!(text.contains("socket      tcp 1   rx_memory    50    50    100  50 %"), "{text}");
+        assert!(text.contains("rx_packets   ~3"), "{text}");
+        assert!(text.ends_with("1 more objects are empty\n"), "{text}");
+    }
+}

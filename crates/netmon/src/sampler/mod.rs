@@ -1,0 +1,8 @@
+//! Samplers: the fast one reads sockets, the slow one everything else. Each is a thread.
+
+pub mod clock;
+pub mod fast;
+pub mod output;
+pub mod slow;
+pub mod watch_pvm;
+pub mod watch_sockets;

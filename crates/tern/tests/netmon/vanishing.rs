@@ -1,0 +1,66 @@
+//! Things that vanish, or may not be seen: each is said in words, and the rest goes on.
+
+use crate::{Recording, detail, on_first};
+
+#[test]
+fn a_process_that_ends_and_an_interface_that_vanishes_stop_nothing() {
+    let text = on_first(
+        r#"
+        cat > open.py <<'END'
+import os, socket, time
+server = socket.create_server(("127.0.0.1", 0))
+open("draft", "w").close(); os.rename("draft", "ready")
+time.sleep(60)
+END
+        python3 open.py & job=$!
+        until_ '[ -e ready ]'
+        ip link add vanishing0 type veth peer name vanishing1
+        tern netmon -t 3 --json -p $job -p no-such-program vanishing0 lo never0 > said & netmon=$!
+        until_ 'grep -q "\"name\":\"vanishing0\"" said && grep -q "127.0.0.1:.* listens" said'
+        ip link del vanishing0; kill $job
+        wait $netmon; cat said"#,
+    );
+    let recording = Recording::read(&text);
+    let sockets = recording.objects("socket", |_| true);
+    assert!(recording.gone(sockets[0]).unwrap().ends_with("(python3) has ended"));
+    let devices = recording.objects("device", |object| object["name"] == "vanishing0");
+    assert_eq!(recording.gone(devices[0]), Some("the interface has vanished"));
+    let notes = recording.notes();
+    let said = |part: &str| notes.iter().any(|note| note.contains(part));
+    assert!(said("interface vanishing0 has vanished") && said("find interface never0"), "{notes:?}");
+    assert!(said("no process no-such-program now") && said("no task and no daemon of PVM"), "{notes:?}");
+    // It went on to its end.
+    let others = recording.objects("device", |object| object["name"] == "lo");
+    assert_eq!((others.len(), recording.gone(others[0])), (1, None));
+    assert!(recording.of_type("end").next().unwrap()["elapsed_us"].as_u64() >= Some(3_000_000));
+}
+
+#[test]
+fn a_user_sees_sockets_and_is_told_what_is_hidden() {
+    let text = on_first(
+        r#"
+        cat > open.py <<'END'
+import os, socket, time
+server = socket.create_server(("127.0.0.1", 0))
+open("draft", "w").write(str(server.getsockname()[1])); os.rename("draft", "port")
+time.sleep(60)
+END
+        python3 open.py & job=$!
+        until_ '[ -e port ]'
+        echo "port $(cat port)"
+        user() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
+        echo "-- all"; user tern netmon -t 0.5 --rt --json
+        echo "-- named"; user tern netmon -t 0.5 -p $job --json
+        kill $job"#,
+    );
+    let port = text.lines().find_map(|line| line.strip_prefix("port ")).unwrap();
+    let [all, named] = [1, 2].map(|n| Recording::read(text.split("-- ").nth(n).unwrap()));
+    let own = format!("127.0.0.1:{port}");
+    let listening = all.objects("socket", |object| detail(object, "local") == Some(&own) && object["pid"].is_null());
+    assert_eq!(listening.len(), 1);
+    assert!(all.notes().iter().any(|note| note.contains("processes cannot be read (not root?)")), "{:?}", all.notes());
+    assert!(all.notes().iter().any(|note| note.contains("--rt has no effect")), "{:?}", all.notes());
+    assert_eq!(named.objects("socket", |_| true), [0; 0]);
+    let is_told = |note: &&str| note.contains("its descriptors cannot be read: only root and its user may");
+    assert!(named.notes().iter().any(is_told), "{:?}", named.notes());
+}
