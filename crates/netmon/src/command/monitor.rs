@@ -75,6 +75,7 @@ fn plan(args: &Args) -> Plan {
             HoldName::Never => Hold::Never,
             HoldName::Always => Hold::Always,
         },
+        time: Duration::from_secs_f64(args.time_s),
         fast_period_ns: (args.period_ms * 1e6) as u64,
     }
 }

@@ -28,8 +28,8 @@ pub enum Receiver {
     },
 }
 
-/// Reads a log that comes in parts. Each table is told once it is complete, which shows by the line
-/// behind it or by [`LogReader::finish`].
+/// Reads a log that comes in parts. Each table is told once it is complete, which shows by the
+/// daemon's next answer.
 #[derive(Debug, Default)]
 pub struct LogReader {
     /// A line that has not ended yet.
@@ -65,11 +65,6 @@ impl LogReader {
             }
         }
         complete
-    }
-
-    /// Gives the rows of the table that the log ends with.
-    pub fn finish(&mut self) -> Vec<Waiting> {
-        std::mem::take(&mut self.rows)
     }
 
     fn line(&mut self, line: &str, complete: &mut Vec<Waiting>) {
@@ -161,13 +156,14 @@ mod tests {
 [t80040000] 11/29 12:50:38  txq:pkt      src      dst flag    len    ofs
 [t80040000] 11/29 12:50:38 1c05f2a0    40002    40001    3   4080     32
 [t80040000] 11/29 12:50:38 1c05f2b0    40002    40001    2    100     32
+[t80040000] 11/29 12:50:38 tm_tickle() # 5
 ";
 
     #[test]
     fn tables_are_understood() {
         let mut reader = LogReader::default();
-        let hosts = reader.add(LOG);
-        let tasks = reader.finish();
+        let rows = reader.add(LOG);
+        let (hosts, tasks) = rows.split_at(1);
         assert_eq!(
             hosts,
             [Waiting {
@@ -183,13 +179,18 @@ mod tests {
 
     #[test]
     fn a_log_may_come_in_any_parts() {
-        let mut whole = LogReader::default();
-        let expected = [whole.add(LOG), whole.finish()].concat();
+        let expected = LogReader::default().add(LOG);
         for at in 0..LOG.len() {
             let mut reader = LogReader::default();
-            let found = [reader.add(&LOG[..at]), reader.add(&LOG[at..]), reader.finish()].concat();
+            let found = [reader.add(&LOG[..at]), reader.add(&LOG[at..])].concat();
             assert_eq!(found, expected);
         }
+    }
+
+    #[test]
+    fn a_table_that_is_cut_off_is_not_told() {
+        let cut = LOG.len() - "[t80040000] 11/29 12:50:38 tm_tickle() # 5\n".len();
+        assert_eq!(LogReader::default().add(&LOG[..cut]).len(), 1);
     }
 
     #[test]
@@ -197,7 +198,7 @@ mod tests {
         let mut reader = LogReader::default();
         let row = "task_dump()\n".to_owned() + &"1 0 4 5 5 -1 0 0 0 0 0\n".repeat(20_000) + &"x".repeat(100_000) + "\n";
         reader.add(&row);
-        assert_eq!(reader.finish().len(), ROWS_MAX);
+        assert_eq!(reader.add("tm_tickle() # 5\n").len(), ROWS_MAX);
         reader.add("hd_dump() n \"\nrtt 99999999999999999999.000000\n txq -1\n[]\n");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::fast::{Orders, Shared, Went};
 use super::output::{Draft, Output};
@@ -34,6 +35,8 @@ pub struct Plan {
     pub processes: Choice,
     /// Whether duplicates of sockets are held.
     pub hold: Hold,
+    /// How long it goes on.
+    pub time: Duration,
     /// Period of the fast sampler, nanoseconds.
     pub fast_period_ns: u64,
 }
@@ -74,7 +77,7 @@ impl Slow {
             output,
             pids: Vec::new(),
             sockets: SocketWatch::open(plan.processes.clone(), plan.hold, plan.fast_period_ns),
-            pvm: PvmWatch::new(named),
+            pvm: PvmWatch::new(named, plan.time),
             links: Links::default(),
             processors: HashMap::new(),
             sockets_due_ns: 0,

@@ -1,6 +1,7 @@
 //! PVM's daemons and tasks, as they come and go.
 
 use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 use super::output::{Draft, Output};
 use super::watch_sockets::SocketWatch;
@@ -15,6 +16,7 @@ use crate::source::pvm_tasks::{Task, Tasks};
 /// PVM's daemons and tasks.
 pub struct PvmWatch {
     named: bool,
+    time: Duration,
     finder: Tasks,
     tasks: HashMap<i32, KnownTask>,
     daemons: HashMap<i32, KnownDaemon>,
@@ -37,10 +39,11 @@ struct KnownDaemon {
 }
 
 impl PvmWatch {
-    /// Makes a watch. `named` says that the user named processes.
-    pub fn new(named: bool) -> PvmWatch {
+    /// Makes a watch for this time. `named` says that the user named processes.
+    pub fn new(named: bool, time: Duration) -> PvmWatch {
         PvmWatch {
             named,
+            time,
             finder: Tasks::default(),
             tasks: HashMap::new(),
             daemons: HashMap::new(),
@@ -85,7 +88,7 @@ impl PvmWatch {
             if self.daemons.contains_key(pid) || self.refused.contains(pid) {
                 continue;
             }
-            match Daemon::open(*pid) {
+            match Daemon::open(*pid, self.time) {
                 Ok(daemon) => {
                     self.daemons.insert(*pid, KnownDaemon { daemon, rows: HashMap::new() });
                 }
@@ -95,9 +98,13 @@ impl PvmWatch {
                 }
             }
         }
-        self.daemons.retain(|pid, known| match known.daemon.ask() {
+        let refused = &mut self.refused;
+        self.daemons.retain(|pid, known| match known.daemon.ask_if_due() {
             Ok(()) => true,
             Err(e) => {
+                if !e.is_absent() {
+                    refused.insert(*pid);
+                }
                 let reason = if e.is_absent() { format!("PVM daemon {pid} has ended") } else { e.to_string() };
                 output.note(reason.clone());
                 known.rows.values().for_each(|object| output.gone(*object, reason.clone()));

@@ -2,9 +2,10 @@
 //!
 //! An unmodified daemon writes these to its log when it is asked to (`tickle` of PVM's console,
 //! pvm_tickle(3)). netmon keeps a console of the daemon's user open for that, and reads the log.
-//! The daemon stops writing to its log at a length of its own: then nothing new comes.
+//! The daemon stops writing to its log at a length of its own, PVMDLOGMAX: it is asked so rarely
+//! that this lasts, and not at all when little is left.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
@@ -19,6 +20,12 @@ use crate::parse::pvm_log::{LogReader, Waiting};
 
 /// At most so much of a log is read at once.
 const PART_BYTES: u64 = 1 << 20;
+/// Daemons are asked so often at most. A little less than a second, as somebody looks each second.
+const PERIOD: Duration = Duration::from_millis(900);
+/// The length of a log without PVMDLOGMAX (src/pvmlog.c of PVM).
+const LOG_BYTES: u64 = 1_000_000;
+/// An answer takes at least so much.
+const ANSWER_BYTES: u64 = 1000;
 /// A console that is told to end gets so long.
 const ENDS_WITHIN: Duration = Duration::from_millis(500);
 
@@ -31,6 +38,19 @@ pub struct Daemon {
     log: File,
     reader: LogReader,
     console: Child,
+    budget: Budget,
+}
+
+/// How much the daemon may still write.
+#[derive(Debug)]
+struct Budget {
+    /// The length at which the daemon stops writing, bytes.
+    limit_bytes: u64,
+    /// Length of the log when the daemon was asked last.
+    before_bytes: u64,
+    asked: Option<Instant>,
+    /// When the monitoring ends.
+    ends: Instant,
 }
 
 /// Where Debian has PVM, unless PVM_ROOT says otherwise.
@@ -47,45 +67,85 @@ pub fn is_daemon(pid: i32) -> bool {
 }
 
 impl Daemon {
-    /// Opens the daemon's log, and a console.
-    pub fn open(pid: i32) -> Result<Daemon> {
+    /// Opens the daemon's log, and a console, for this time.
+    pub fn open(pid: i32, time: Duration) -> Result<Daemon> {
         let began = os::process::began(pid)?;
         let mut log = log(pid)?;
         // What was written before is not read.
-        log.seek(SeekFrom::End(0)).map_err(|e| Error::new("read the log of a PVM daemon", e))?;
+        let length = log.seek(SeekFrom::End(0)).map_err(|e| Error::new("read the log of a PVM daemon", e))?;
+        let budget = Budget {
+            limit_bytes: setting(pid, "PVMDLOGMAX").and_then(|value| value.to_str()?.parse().ok()).unwrap_or(LOG_BYTES),
+            before_bytes: length,
+            asked: None,
+            ends: Instant::now() + time,
+        };
         let console = console(pid)?;
-        Ok(Daemon { pid, began, log, reader: LogReader::default(), console })
+        Ok(Daemon { pid, began, log, reader: LogReader::default(), console, budget })
     }
 
-    /// Asks for both tables. The daemon writes them to its log in its own time.
-    pub fn ask(&mut self) -> Result<()> {
+    /// Asks for both tables, if it is time. The daemon writes them to its log when it gets to that.
+    ///
+    /// # Errors
+    /// The daemon has ended, or its log has no room for a further answer.
+    pub fn ask_if_due(&mut self) -> Result<()> {
         let failed = |e| Error::new(format!("ask PVM daemon {}", self.pid), e);
         if os::process::began(self.pid).ok() != Some(self.began) {
             return Err(failed(std::io::ErrorKind::NotFound.into()));
         }
+        let length = self.log.metadata().map_err(failed)?.len();
+        match self.budget.next(length, Instant::now()) {
+            Next::Ask => {}
+            Next::Wait => return Ok(()),
+            Next::NoRoom => {
+                let text = format!("its log has reached {length} bytes, and it stops writing soon (PVMDLOGMAX)");
+                return Err(failed(std::io::Error::other(text)));
+            }
+        }
+        // The last one only says that the tables are complete.
         let asked = match &mut self.console.stdin {
-            Some(input) => input.write_all(b"tickle 1\ntickle 2\n"),
+            Some(input) => input.write_all(b"tickle 1\ntickle 2\ntickle 5\n"),
             None => Ok(()),
         };
         asked.map_err(failed)
     }
 
-    /// Reads what the daemon has written since the last time. Tables come complete.
+    /// Reads what the daemon has written since the last time: tables that are complete.
     pub fn told(&mut self) -> Result<Vec<Waiting>> {
         let mut bytes = Vec::new();
         let failed = |e| Error::new(format!("read the log of PVM daemon {}", self.pid), e);
         (&mut self.log).take(PART_BYTES).read_to_end(&mut bytes).map_err(failed)?;
-        let mut rows = self.reader.add(&String::from_utf8_lossy(&bytes));
-        if bytes.is_empty() {
-            // The daemon writes a table at once: nothing more means that it is complete.
-            rows.append(&mut self.reader.finish());
-        }
-        Ok(rows)
+        Ok(self.reader.add(&String::from_utf8_lossy(&bytes)))
     }
 
     /// Gives the process of netmon's own console, which is a task of the daemon, too.
     pub fn console_pid(&self) -> i32 {
         self.console.id() as i32
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Next {
+    Ask,
+    Wait,
+    NoRoom,
+}
+
+impl Budget {
+    /// Tells whether to ask when the log has this length. Answers as long as the last one must fit
+    /// into the rest of the log until the end.
+    fn next(&mut self, length: u64, now: Instant) -> Next {
+        let answer_bytes = length.saturating_sub(self.before_bytes).max(ANSWER_BYTES);
+        let rest_bytes = self.limit_bytes.saturating_sub(length);
+        if rest_bytes < 2 * answer_bytes {
+            return Next::NoRoom;
+        }
+        let left = self.ends.saturating_duration_since(now);
+        let period = left.mul_f64(answer_bytes as f64 / rest_bytes as f64).max(PERIOD);
+        if self.asked.is_some_and(|asked| now.saturating_duration_since(asked) < period) {
+            return Next::Wait;
+        }
+        (self.asked, self.before_bytes) = (Some(now), length);
+        Next::Ask
     }
 }
 
@@ -129,19 +189,41 @@ fn console(pid: i32) -> Result<Child> {
     if status.uid.iter().any(|uid| *uid != user) || status.gid.iter().any(|gid| *gid != group) {
         return Err(failed(std::io::ErrorKind::PermissionDenied.into()));
     }
-    let environment = fs::read(format!("/proc/{pid}/environ")).map_err(failed)?;
-    let setting = |name: &str| {
-        let words = environment.split(|byte| *byte == 0);
-        let value = words.filter_map(|word| word.strip_prefix(name.as_bytes())?.strip_prefix(b"=")).next();
-        value.map(|value| OsStr::from_bytes(value).to_owned())
-    };
     let root = std::env::var_os("PVM_ROOT").map_or_else(|| PathBuf::from(ROOT), PathBuf::from);
     let mut command = Command::new(root.join("lib/pvm"));
     command.env_clear().env("PATH", "/usr/bin:/bin").env("PVM_ROOT", &root).env("PVM_ALLOW_ROOT", "1");
-    command.envs(SETTINGS.iter().filter_map(|name| Some((name, setting(name)?))));
+    command.envs(SETTINGS.iter().filter_map(|name| Some((name, setting(pid, name)?))));
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).current_dir("/").process_group(0);
     if user != rustix::process::geteuid().as_raw() {
         command.uid(user).gid(group);
     }
     command.spawn().map_err(failed)
+}
+
+/// Reads a variable of the process's environment.
+fn setting(pid: i32, name: &str) -> Option<OsString> {
+    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let mut words = environment.split(|byte| *byte == 0);
+    let value = words.find_map(|word| word.strip_prefix(name.as_bytes())?.strip_prefix(b"="));
+    value.map(|value| OsStr::from_bytes(value).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_lasts_until_the_end() {
+        let start = Instant::now();
+        let at = |seconds: u64| start + Duration::from_secs(seconds);
+        let mut budget = Budget { limit_bytes: 1_000_000, before_bytes: 0, asked: None, ends: at(100) };
+        assert_eq!(budget.next(0, at(0)), Next::Ask);
+        // An answer of 100 KB: nine more fit into 100 s.
+        assert_eq!(budget.next(100_000, at(1)), Next::Wait);
+        assert_eq!(budget.next(100_000, at(9)), Next::Wait);
+        assert_eq!(budget.next(100_000, at(12)), Next::Ask);
+        assert_eq!(budget.next(850_000, at(99)), Next::NoRoom);
+        let mut small = Budget { limit_bytes: 1_000_000, before_bytes: 0, asked: None, ends: at(100) };
+        assert_eq!((small.next(0, at(0)), small.next(2000, at(1))), (Next::Ask, Next::Ask));
+    }
 }

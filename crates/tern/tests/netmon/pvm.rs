@@ -1,19 +1,20 @@
 //! Queues of an unmodified PVM.
 
-use crate::{Recording, on_first, skip_without_pvm};
+use crate::{Recording, detail, on_first, skip_without_pvm};
 
-/// `wait`: waits for messages of a kind that nobody sends. `wait TID`: sends it 22 of another kind.
+/// `wait ROUTE`: waits for messages of a kind that nobody sends. `wait ROUTE TID BYTES`: sends that
+/// task 22 of another kind.
 const WAIT: &str = r#"
 #include <pvm3.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
-/* The first task waits for messages of a kind that nobody sends; the second one sends it 22. */
 int main(int count, char **words) {
     static char body[2097152];
     int own = pvm_mytid();
-    pvm_setopt(PvmRoute, PvmRouteDirect);
-    if (count == 1) {
+    pvm_setopt(PvmRoute, strcmp(words[1], "direct") ? PvmDontRoute : PvmRouteDirect);
+    if (count == 2) {
         FILE *file = fopen("draft", "w");
         fprintf(file, "%d\n", own);
         fclose(file);
@@ -25,14 +26,35 @@ int main(int count, char **words) {
     }
     for (int n = 0; n < 22; n++) {
         pvm_initsend(PvmDataRaw);
-        pvm_pkbyte(body, sizeof body, 1);
-        pvm_send(atoi(words[1]), 1);
+        pvm_pkbyte(body, atoi(words[3]), 1);
+        pvm_send(atoi(words[2]), 1);
     }
     fclose(fopen("sent", "w"));
     pvm_exit();
     return 0;
 }
 "#;
+
+/// Starts a daemon and a task, `$task`, that receives nothing. `halts` ends both.
+fn begin(route: &str) -> String {
+    format!(
+        r#"
+        export PVM_ROOT=/usr/lib/pvm3 PVM_ALLOW_ROOT=1 PVM_TMP=$PWD
+        cat > wait.c <<'END'{WAIT}END
+        gcc -o wait wait.c -lpvm3 || exit 8
+        pvmd > pvmd.out 2>&1 < /dev/null & until_ '[ -e pvmd.0 ]'
+        ./wait {route} & task=$!
+        until_ '[ -e tid ]'
+        echo "task $task"
+        halts() {{ kill -CONT $task; kill $task; echo halt | pvm > /dev/null 2>&1; true; }}
+        "#
+    )
+}
+
+/// The process of the task that [`begin`] started.
+fn task(text: &str) -> i64 {
+    text.lines().find_map(|line| line.strip_prefix("task ")).unwrap().parse().unwrap()
+}
 
 /// A task that is sent 22 messages of 2 MB and receives none: 46,137,344 bytes, as in Fig. 3 of the
 /// paper.
@@ -42,16 +64,9 @@ fn messages_that_wait_in_a_task_are_counted_exactly() {
         return;
     }
     let text = on_first(&format!(
-        r#"
-        export PVM_ROOT=/usr/lib/pvm3 PVM_ALLOW_ROOT=1 PVM_TMP=$PWD
-        cat > wait.c <<'END'{WAIT}END
-        gcc -o wait wait.c -lpvm3 || exit 8
-        pvmd > pvmd.out 2>&1 < /dev/null & until_ '[ -e pvmd.0 ]'
-        ./wait & task=$!
-        until_ '[ -e tid ]'
-        ./wait $(cat tid)
+        r#"{}
+        ./wait direct $(cat tid) 2097152
         until_ '[ -e sent ]'
-        echo "task $task"
         tern netmon -t 3 --json -f lo > said & netmon=$!
         until_ 'grep -q 46137344 said'
         sleep 1.5
@@ -59,24 +74,48 @@ fn messages_that_wait_in_a_task_are_counted_exactly() {
         wait $netmon
         cat said
         tern netmon plot --into pictures | grep -c rx_messages
-        kill $task; echo halt | pvm > /dev/null 2>&1; true"#,
+        halts"#,
+        begin("direct")
     ));
-    let task: i64 = text.lines().find_map(|line| line.strip_prefix("task ")).unwrap().parse().unwrap();
-    let recording = Recording::read(&text);
+    let (task, recording) = (task(&text), Recording::read(&text));
     let tasks = recording.objects("task", |object| object["pid"] == task);
     let (messages, bytes) = (recording.values(tasks[0], "rx_messages"), recording.values(tasks[0], "rx_bytes"));
     assert!(messages.contains(&22) && bytes.contains(&46_137_344), "{messages:?} {bytes:?}");
-    assert!(
-        bytes.iter().zip(&messages).all(|(bytes, messages)| *bytes == messages * 2_097_152),
-        "{messages:?} {bytes:?}"
-    );
-    // Five were taken at last.
-    assert_eq!(messages.last(), Some(&17));
+    let is_exact = |(bytes, messages): (&u64, &u64)| *bytes == messages * 2_097_152;
+    assert!(bytes.iter().zip(&messages).all(is_exact), "{messages:?} {bytes:?}");
     // All 22, and perhaps again what was left.
     let findings = recording.findings(tasks[0]);
     assert_eq!((findings[0].as_str(), findings.len() <= 2), ("rx_messages receiver-does-not-read", true));
-    // The daemon has told of its own host, and of the task.
+    // The daemon has told of its own host.
     let rows = recording.objects("daemon", |_| true);
     assert!(rows.iter().any(|row| recording.values(*row, "round_trip_us").len() == 1), "{:?}", recording.notes());
     assert_eq!(text.lines().last(), Some("1"));
+}
+
+/// A task that is stopped: what is sent to it by way of the daemon waits there, and the daemon says
+/// so itself. netmon's console leaves nothing behind.
+#[test]
+fn packets_that_wait_in_a_daemon_are_told() {
+    if skip_without_pvm() {
+        return;
+    }
+    let text = on_first(&format!(
+        r#"{}
+        kill -STOP $task
+        timeout 100 ./wait daemon $(cat tid) 100000
+        until_ '[ -e sent ]'
+        tern netmon -t 4 --json -p pvmd -p wait
+        ps -e -o args | grep -c 'lib/pvm$'
+        halts"#,
+        begin("daemon")
+    ));
+    let recording = Recording::read(&text);
+    let name = format!("[{}]", task(&text));
+    let is_row = |object: &serde_json::Value| object["name"].as_str().is_some_and(|text| text.ends_with(&name));
+    let row = recording.objects("daemon", |object| is_row(object) && detail(object, "receiver") == Some("task"))[0];
+    let (packets, bytes) = (recording.values(row, "packets"), recording.values(row, "bytes"));
+    // A part is in the socket between them.
+    assert!(packets[0] > 100 && bytes[0] > 1_000_000 && bytes[0] <= 2_300_000, "{packets:?} {bytes:?}");
+    assert_eq!(recording.findings(row), ["packets receiver-does-not-read"]);
+    assert_eq!(text.lines().last(), Some("0"), "{text}");
 }
