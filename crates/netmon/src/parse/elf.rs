@@ -77,6 +77,36 @@ fn base(file: &[u8]) -> Option<u64> {
     })
 }
 
+/// Finds the number that a file was given when it was linked (the note NT_GNU_BUILD_ID).
+pub fn build_id(file: &[u8]) -> Option<&[u8]> {
+    const NOTES: u32 = 4;
+    if !file.starts_with(b"\x7fELF\x02") {
+        return None;
+    }
+    let programs = usize::try_from(u64_at(file, 32)?).ok()?;
+    (0..usize::from(u16_at(file, 56)?)).find_map(|index| {
+        let header = file.get(programs.checked_add(index.checked_mul(PROGRAM_BYTES)?)?..)?;
+        let (at, length) = (usize::try_from(u64_at(header, 8)?).ok()?, usize::try_from(u64_at(header, 32)?).ok()?);
+        let notes = file.get(at..at.checked_add(length)?).filter(|_| u32_at(header, 0) == Some(NOTES))?;
+        build_id_note(notes)
+    })
+}
+
+fn build_id_note(mut notes: &[u8]) -> Option<&[u8]> {
+    const BUILD_ID: u32 = 3;
+    const HEAD_BYTES: usize = 12;
+    loop {
+        let (name_bytes, content_bytes) = (u32_at(notes, 0)? as usize, u32_at(notes, 4)? as usize);
+        let name = notes.get(HEAD_BYTES..HEAD_BYTES + name_bytes)?;
+        let content_at = HEAD_BYTES + name_bytes.next_multiple_of(4);
+        let content = notes.get(content_at..content_at + content_bytes)?;
+        if u32_at(notes, 8)? == BUILD_ID && name == b"GNU\0" {
+            return Some(content);
+        }
+        notes = notes.get(content_at + content_bytes.next_multiple_of(4)..)?;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,11 +120,31 @@ mod tests {
         assert_eq!(symbol(&own, "no_such_symbol_of_this_program"), None);
     }
 
+    #[test]
+    fn the_number_of_a_build_is_found() {
+        let note = |name: &[u8], kind: u32, content: &[u8]| {
+            let mut bytes = (name.len() as u32).to_ne_bytes().to_vec();
+            bytes.extend((content.len() as u32).to_ne_bytes());
+            bytes.extend(kind.to_ne_bytes());
+            [bytes, name.to_vec(), content.to_vec()].concat()
+        };
+        let notes = [note(b"GNU\0", 1, &[0; 16]), note(b"GNU\0", 3, &[5; 20])].concat();
+        assert_eq!(build_id_note(&notes), Some([5; 20].as_slice()));
+        assert_eq!(build_id_note(&notes[..40]), None);
+        let own = std::fs::read("/proc/self/exe").unwrap();
+        assert!(build_id(&own).is_none_or(|id| id.len() >= 8));
+    }
+
     proptest! {
+        #[test]
+        fn any_notes_are_read_without_harm(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
+            let _ = build_id_note(&bytes);
+        }
+
         #[test]
         fn any_file_is_read_without_harm(bytes in proptest::collection::vec(any::<u8>(), 0..300), at in 0u64..400) {
             let mut file = [b"\x7fELF\x02".to_vec(), bytes].concat();
-            let _ = symbol(&file, "a");
+            let _ = (symbol(&file, "a"), build_id(&file));
             if file.len() > 64 {
                 file[40..48].copy_from_slice(&at.to_ne_bytes());
                 let _ = symbol(&file, "a");

@@ -29,6 +29,48 @@ pub fn read(bytes: &[u8]) -> Option<Message> {
     })
 }
 
+/// So many bytes of each fragment are read.
+pub const FRAGMENT_BYTES: usize = 40;
+/// Entries of `txlist`, a ring of pointers to messages (src/lpvm.c).
+pub const TO_SEND_ENTRIES: u32 = 100;
+
+/// A fragment of a message (`struct frag`, src/pvmfrag.h), or the head of its fragments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fragment {
+    /// Address of the next one (`fr_link`).
+    pub next: u64,
+    /// Bytes of its content (`fr_len`).
+    pub bytes: u32,
+}
+
+/// Reads a fragment.
+pub fn read_fragment(bytes: &[u8]) -> Option<Fragment> {
+    Some(Fragment { next: u64_at(bytes, 0)?, bytes: u32_at(bytes, 36)? })
+}
+
+/// Sums up the fragments of a message. `at` reads the fragment at an address. A message that is
+/// packed has no other length.
+pub fn fragment_bytes(head: u64, at: impl Fn(u64) -> Option<Fragment>) -> Result<u64, Broken> {
+    const FRAGMENTS_MAX: u32 = 1_000_000;
+    let (mut address, mut bytes) = (at(head).ok_or(Broken::Changing)?.next, 0);
+    for _ in 0..FRAGMENTS_MAX {
+        if address == head {
+            return Ok(bytes);
+        }
+        let fragment = at(address).ok_or(Broken::Changing)?;
+        bytes += u64::from(fragment.bytes);
+        address = fragment.next;
+    }
+    Err(Broken::TooLong)
+}
+
+/// Lists the entries of `txlist` that hold messages, by the places of its reader and writer.
+pub fn to_send(reader: u32, writer: u32) -> impl Iterator<Item = u32> {
+    let is_sound = reader < TO_SEND_ENTRIES && writer < TO_SEND_ENTRIES;
+    let count = if is_sound { (writer + TO_SEND_ENTRIES - reader) % TO_SEND_ENTRIES } else { 0 };
+    (0..count).map(move |n| (reader + n) % TO_SEND_ENTRIES)
+}
+
 /// Number and size of the messages of a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
@@ -112,6 +154,24 @@ mod tests {
             Some(Message { next, previous: address.wrapping_sub(0x100), content: address - HEAD, bytes: 1 })
         };
         assert_eq!(count(HEAD, endless), Err(Broken::TooLong));
+    }
+
+    #[test]
+    fn fragments_are_summed_up() {
+        let ring =
+            |address: u64| Some(Fragment { next: (address + 1) % 4, bytes: if address == 0 { 999 } else { 10 } });
+        assert_eq!(fragment_bytes(0, ring), Ok(30));
+        assert_eq!(fragment_bytes(0, |address| ring(address).filter(|_| address != 2)), Err(Broken::Changing));
+        assert_eq!(fragment_bytes(0, |_| Some(Fragment { next: 5, bytes: 1 })), Err(Broken::TooLong));
+        let mut bytes = [0; FRAGMENT_BYTES];
+        bytes[36..40].copy_from_slice(&7u32.to_ne_bytes());
+        assert_eq!(read_fragment(&bytes), Some(Fragment { next: 0, bytes: 7 }));
+    }
+
+    #[test]
+    fn the_ring_of_messages_to_send_wraps() {
+        assert_eq!(to_send(98, 1).collect::<Vec<_>>(), [98, 99, 0]);
+        assert_eq!((to_send(5, 5).count(), to_send(100, 3).count(), to_send(0, u32::MAX).count()), (0, 0, 0));
     }
 
     #[test]

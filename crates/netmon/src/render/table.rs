@@ -10,6 +10,8 @@ use crate::record::{Finding, Summary, Value};
 /// One line of the table.
 struct Row {
     layer: Layer,
+    /// How full the queue is, percent; 0 without limit.
+    percent: u64,
     cells: [String; 6],
 }
 
@@ -27,7 +29,7 @@ pub fn table(book: &Book, lines: usize) -> String {
         }
     }
     let left_out = rows.len().saturating_sub(lines);
-    rows.truncate(lines);
+    keep_fullest(&mut rows, lines);
     let mut text = aligned(&rows);
     if left_out > 0 {
         let _ = writeln!(text, "... and {left_out} more lines");
@@ -36,6 +38,21 @@ pub fn table(book: &Book, lines: usize) -> String {
         let _ = writeln!(text, "{idle} more objects are empty");
     }
     text
+}
+
+/// Keeps the fullest of too many rows, in their order.
+fn keep_fullest(rows: &mut Vec<Row>, count: usize) {
+    if rows.len() <= count {
+        return;
+    }
+    let mut order: Vec<usize> = (0..rows.len()).collect();
+    order.sort_by_key(|index| std::cmp::Reverse(rows[*index].percent));
+    order.truncate(count);
+    let mut index = 0;
+    rows.retain(|_| {
+        index += 1;
+        order.contains(&(index - 1))
+    });
 }
 
 fn row(entry: &Entry, filled: Filled<'_>) -> Option<Row> {
@@ -48,17 +65,18 @@ fn row(entry: &Entry, filled: Filled<'_>) -> Option<Row> {
         return None;
     }
     let limit = entry.limit(column);
-    let fill = limit.map(|limit| format!("{} %", cell.number().saturating_mul(100) / limit));
+    let percent = limit.map(|limit| cell.number().saturating_mul(100) / limit);
     let gone = if entry.gone.is_some() { " (gone)" } else { "" };
     Some(Row {
         layer: entry.object.layer,
+        percent: percent.unwrap_or(0),
         cells: [
             plain(&format!("{}{gone}", entry.object.name)),
             column.name.into(),
             shown(value),
             cell.peak.to_string(),
             limit.map_or("-".into(), |limit| limit.to_string()),
-            fill.unwrap_or_default(),
+            percent.map(|percent| format!("{percent} %")).unwrap_or_default(),
         ],
     })
 }
@@ -127,6 +145,23 @@ mod tests {
     use super::*;
     use crate::layer::socket;
     use crate::record::{Change, Object, Record};
+
+    #[test]
+    fn a_short_table_has_the_fullest_queues() {
+        let mut book = Book::default();
+        for id in 0..9 {
+            let name = format!("tcp {id}");
+            book.apply(&Record::Object(Object { id, layer: Layer::Socket, name, pid: None, details: Vec::new() }));
+            let changes = vec![
+                Change::exact(socket::RX_MEMORY, (id == 7).into()),
+                Change::exact(socket::RX_LIMIT, 1),
+                Change::exact(socket::TX_BYTES, 5),
+            ];
+            book.apply(&Record::Sample { at_us: 1, object: id, changes });
+        }
+        let text = table(&book, 2);
+        assert!(text.contains("tcp 7   rx_memory") && text.contains("and 8 more lines"), "{text}");
+    }
 
     #[test]
     fn names_cannot_steer_the_terminal() {

@@ -124,9 +124,13 @@ impl PvmWatch {
                     Change::exact(task::RX_MESSAGES, waiting.messages),
                     Change::exact(task::RX_BYTES, waiting.bytes),
                 ];
-                // A stock task sends before pvm_send returns: what waits is in its sockets.
-                let unsent = sockets.unsent_bytes(*pid);
-                changes.extend(unsent.map(|bytes| Change::estimate(task::TX_BYTES, bytes)));
+                if let Some(waiting) = known.task.to_send() {
+                    changes.push(Change::exact(task::TX_MESSAGES, waiting.messages));
+                    changes.push(Change::exact(task::TX_BYTES, waiting.bytes));
+                } else if !known.task.is_of_known_build() {
+                    let unsent = sockets.unsent_bytes(*pid);
+                    changes.extend(unsent.map(|bytes| Change::estimate(task::TX_BYTES, bytes)));
+                }
                 output.sample(object, changes);
                 true
             }

@@ -12,12 +12,34 @@ use super::error::{Error, Result};
 use super::processes::open_file;
 use crate::parse::elf::{self, Symbol};
 use crate::parse::proc_maps::{self, Mapping};
-use crate::parse::pvm_message::{self, Broken, MESSAGE_BYTES, Message, Waiting};
+use crate::parse::pvm_message::{self, Broken, FRAGMENT_BYTES, MESSAGE_BYTES, Message, Waiting};
 
 const LIBRARY: &str = "libpvm3.so";
 const LIST: &str = "pvmrxlist";
 /// Longer files are no programs of PVM's users.
 const FILE_BYTES_MAX: u64 = 64 << 20;
+/// Where `txlist` and the places of its reader and writer are in a build of libpvm3.so, from
+/// `pvmrxlist`: found in the code of mroute.
+struct Build {
+    id: [u8; 20],
+    entries: u64,
+    reader: u64,
+    writer: u64,
+}
+
+/// Builds whose places are known.
+const BUILDS: [Build; 1] = [
+    // Debian, libpvm3 3.4.6-5, amd64
+    Build {
+        id: [
+            0xe7, 0xae, 0x5a, 0x38, 0xc5, 0x49, 0xc9, 0x1b, 0x94, 0xe3, 0xd9, 0x05, 0xc2, 0x8d, 0xbb, 0xb9, 0x7f, 0xc0,
+            0x16, 0xd8,
+        ],
+        entries: 0x1258,
+        reader: 0x123c,
+        writer: 0x1238,
+    },
+];
 /// A list that changes is counted again so often.
 const TRIES: usize = 5;
 
@@ -30,6 +52,8 @@ pub struct Task {
     began: u64,
     /// Address of the pointer to the list's head.
     list: u64,
+    /// Number of its build among those that are known.
+    build: Option<usize>,
 }
 
 /// Finds tasks among processes.
@@ -37,7 +61,14 @@ pub struct Task {
 pub struct Tasks {
     /// Processes that were looked at, with the program that they executed then.
     known: HashMap<i32, Looked>,
-    symbols: HashMap<FileKey, Option<Symbol>>,
+    files: HashMap<FileKey, Option<ListPlace>>,
+}
+
+/// Where a file has the list.
+#[derive(Clone, Copy, Debug)]
+struct ListPlace {
+    symbol: Symbol,
+    build: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -106,29 +137,30 @@ impl Tasks {
         let own = mappings.iter().find(|mapping| own.as_deref() == Some(Path::new(&mapping.path)));
         for file in own.into_iter().chain(shared) {
             let start = mappings.iter().filter(|m| m.path == file.path && m.offset == 0).map(|m| m.start).min();
-            if let (Some(start), Some(symbol)) = (start, self.symbol(pid, &file.path)?) {
-                return Ok(Some(Task { pid, began, list: symbol.in_memory(start) }));
+            if let (Some(start), Some(ListPlace { symbol, build })) = (start, self.place(pid, &file.path)?) {
+                return Ok(Some(Task { pid, began, list: symbol.in_memory(start), build }));
             }
         }
         Ok(None)
     }
 
     /// Finds the list in a file, as the process sees it.
-    fn symbol(&mut self, pid: i32, path: &str) -> Result<Option<Symbol>> {
+    fn place(&mut self, pid: i32, path: &str) -> Result<Option<ListPlace>> {
         use std::os::unix::fs::MetadataExt as _;
         let seen = format!("/proc/{pid}/root{path}");
         let failed = |e| Error::new(format!("read {path} of process {pid}"), e);
         let file = open_file(Path::new(&seen)).map_err(failed)?;
         let about = file.metadata().map_err(failed)?;
         let key = FileKey { device: about.dev(), inode: about.ino(), changed: about.mtime() };
-        if let Some(symbol) = self.symbols.get(&key) {
-            return Ok(*symbol);
+        if let Some(place) = self.files.get(&key) {
+            return Ok(*place);
         }
         let mut bytes = Vec::new();
         file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).map_err(failed)?;
-        let symbol = elf::symbol(&bytes, LIST);
-        self.symbols.insert(key, symbol);
-        Ok(symbol)
+        let build = elf::build_id(&bytes).and_then(|id| BUILDS.iter().position(|build| build.id == id));
+        let place = elf::symbol(&bytes, LIST).map(|symbol| ListPlace { symbol, build });
+        self.files.insert(key, place);
+        Ok(place)
     }
 }
 
@@ -191,9 +223,42 @@ impl Task {
         Ok(None)
     }
 
+    /// Tells whether [`Task::to_send`] can count.
+    pub fn is_of_known_build(&self) -> bool {
+        self.build.is_some()
+    }
+
+    /// Counts the messages in the task's `txlist`, which PVM's own handlers and those of the program
+    /// send while it receives. `None`: the build is not known, or the list changed.
+    pub fn to_send(&self) -> Option<Waiting> {
+        let Build { entries, reader, writer, .. } = self.build.and_then(|build| BUILDS.get(build))?;
+        let places = || Some([self.number(self.list + reader)?, self.number(self.list + writer)?]);
+        let before = places()?;
+        let mut waiting = Waiting::default();
+        for entry in pvm_message::to_send(before[0], before[1]) {
+            let message = self.message(self.address(self.list + entries + u64::from(entry) * 8)?)?;
+            let fragment = |address| pvm_message::read_fragment(&self.bytes::<FRAGMENT_BYTES>(address)?);
+            waiting.messages += 1;
+            waiting.bytes += pvm_message::fragment_bytes(message.content, fragment).ok()?;
+        }
+        (places()? == before).then_some(waiting)
+    }
+
     fn message(&self, address: u64) -> Option<Message> {
-        let mut bytes = [0; MESSAGE_BYTES];
+        pvm_message::read(&self.bytes::<MESSAGE_BYTES>(address)?)
+    }
+
+    fn number(&self, address: u64) -> Option<u32> {
+        self.bytes(address).map(u32::from_ne_bytes)
+    }
+
+    fn address(&self, address: u64) -> Option<u64> {
+        self.bytes(address).map(u64::from_ne_bytes)
+    }
+
+    fn bytes<const LENGTH: usize>(&self, address: u64) -> Option<[u8; LENGTH]> {
+        let mut bytes = [0; LENGTH];
         os::vm::read(self.pid, address, &mut bytes).ok()?;
-        pvm_message::read(&bytes)
+        Some(bytes)
     }
 }

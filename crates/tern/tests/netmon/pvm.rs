@@ -119,3 +119,66 @@ fn packets_that_wait_in_a_daemon_are_told() {
     assert_eq!(recording.findings(row), ["packets receiver-does-not-read"]);
     assert_eq!(text.lines().last(), Some("0"), "{text}");
 }
+
+/// `handler`: sends itself a message, and sends seven from the handler of that one: PVM keeps those
+/// in `txlist` until the handler returns.
+const HANDLER: &str = r#"
+#include <pvm3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static char body[10000];
+static int handle(int message) {
+    for (int n = 0; n < 7; n++) {
+        pvm_initsend(PvmDataRaw);
+        pvm_pkbyte(body, sizeof body, 1);
+        pvm_send(pvm_mytid(), 3);
+    }
+    fclose(fopen("queued", "w"));
+    while (access("go", 0) != 0) usleep(1000);
+    return 0;
+}
+int main() {
+    int own = pvm_mytid();
+    pvm_addmhf(own, 1, -1, handle);
+    pvm_initsend(PvmDataRaw);
+    pvm_send(own, 1);
+    for (int n = 0; n < 7; n++) pvm_recv(-1, 3);
+    fclose(fopen("received", "w"));
+    pvm_exit();
+    return 0;
+}
+"#;
+
+/// Messages that a handler sends, in a program with Debian's library.
+#[test]
+fn messages_that_wait_to_be_sent_are_counted() {
+    if skip_without_pvm() {
+        return;
+    }
+    let text = on_first(&format!(
+        r#"{}
+        cat > handler.c <<'END'{HANDLER}END
+        gcc -o handler handler.c -lpvm3 || exit 8
+        ./handler & handler=$!
+        until_ '[ -e queued ]'
+        echo "handler $handler"
+        tern netmon -t 2 --json --layers task > said & netmon=$!
+        until_ 'grep -q tx_messages said'
+        sleep 0.3; touch go; until_ '[ -e received ]'
+        wait $netmon; cat said
+        readelf -n /usr/lib/x86_64-linux-gnu/libpvm3.so.3 | grep 'Build ID'
+        halts"#,
+        begin("daemon")
+    ));
+    if !text.contains("e7ae5a38c549c91b94e3d905c28dbbb97fc016d8") {
+        skip::test("this build of libpvm3 is not known");
+        return;
+    }
+    let handler: i64 = text.lines().find_map(|line| line.strip_prefix("handler ")).unwrap().parse().unwrap();
+    let recording = Recording::read(&text);
+    let task = recording.objects("task", |object| object["pid"] == handler)[0];
+    let (messages, bytes) = (recording.values(task, "tx_messages"), recording.values(task, "tx_bytes"));
+    assert_eq!((messages[0], bytes[0]), (7, 70_000), "{messages:?} {bytes:?}");
+    assert!(recording.gone(task).unwrap().ends_with("has ended"));
+}
