@@ -228,8 +228,8 @@ impl Task {
         self.build.is_some()
     }
 
-    /// Counts the messages in the task's `txlist`, which PVM's own handlers and those of the program
-    /// send while it receives. `None`: the build is not known, or the list changed.
+    /// Counts the messages in the task's `txlist`, which PVM's own handlers and those of the
+    /// program send while it receives. `None`: the build is not known, or the list changed.
     pub fn to_send(&self) -> Option<Waiting> {
         let Build { entries, reader, writer, .. } = self.build.and_then(|build| BUILDS.get(build))?;
         let places = || Some([self.number(self.list + reader)?, self.number(self.list + writer)?]);
