@@ -23,6 +23,7 @@ pub struct PvmWatch {
     /// Daemons that cannot be asked: each is told once.
     refused: HashSet<i32>,
     has_told_absence: bool,
+    has_told_unreadable: bool,
 }
 
 struct KnownTask {
@@ -49,6 +50,7 @@ impl PvmWatch {
             daemons: HashMap::new(),
             refused: HashSet::new(),
             has_told_absence: false,
+            has_told_unreadable: false,
         }
     }
 
@@ -70,6 +72,12 @@ impl PvmWatch {
         let found = self.finder.find(pids, self.named);
         for unreadable in found.unreadable.iter().filter(|_| self.named) {
             output.note(format!("process {}: {}; its messages are not counted", unreadable.pid, unreadable.reason));
+        }
+        if !self.named && !found.unreadable.is_empty() && !std::mem::replace(&mut self.has_told_unreadable, true) {
+            output.note(format!(
+                "{} processes cannot be looked at (not root?): if they are tasks of PVM, their messages are not counted",
+                found.unreadable.len()
+            ));
         }
         let own_consoles: Vec<i32> = self.daemons.values().map(|known| known.daemon.console_pid()).collect();
         for task in found.tasks.into_iter().filter(|task| !own_consoles.contains(&task.pid) && !is_daemon(task.pid)) {

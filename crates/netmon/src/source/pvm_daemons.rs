@@ -178,7 +178,8 @@ fn log(pid: i32) -> Result<File> {
     Err(failed(std::io::ErrorKind::NotFound.into()))
 }
 
-/// Starts a console of the daemon's user, for the daemon's socket.
+/// Starts a console of the daemon's user, for the daemon's socket. If the daemon ends just now, the
+/// console starts another one, as each console does.
 ///
 /// netmon may be root, and the process anybody's: nothing is executed that the process names, and
 /// the console has the process's rights. A process with rights of several users is not trusted.

@@ -63,4 +63,38 @@ END
     assert_eq!(named.objects("socket", |_| true), [0; 0]);
     let is_told = |note: &&str| note.contains("its descriptors cannot be read: only root and its user may");
     assert!(named.notes().iter().any(is_told), "{:?}", named.notes());
+    // Neither may its memory be read, if it is a task of PVM.
+    let is_told = |note: &&str| note.contains("Permission denied") && note.ends_with("its messages are not counted");
+    assert!(named.notes().iter().any(is_told), "{:?}", named.notes());
+    assert!(all.notes().iter().any(|note| note.contains("if they are tasks of PVM")), "{:?}", all.notes());
+}
+
+/// Processes of another user that pose as daemons of PVM: one names a program to be executed, and
+/// has a log that is a pipe; the other one has taken rights of several users.
+#[test]
+fn a_process_that_poses_as_a_daemon_gets_nothing() {
+    let text = on_first(
+        r#"
+        user="setpriv --reuid 65534 --regid 65534 --clear-groups"
+        mkdir -m 777 own; cp $(readlink -f $(type -P sleep)) own/pvmd; mkdir -p own/evil/lib
+        printf '#!/bin/sh\nid > %s/executed\n' $PWD/own > own/evil/lib/pvm; chmod 755 own/evil/lib/pvm own/pvmd
+        export PVM_TMP=$PWD/own
+        $user mkfifo own/pvml.pipe; touch own/pvml.file
+        PVM_ROOT=$PWD/own/evil $user own/pvmd 60 3<> own/pvml.pipe & one=$!
+        PVM_ROOT=$PWD/own/evil setpriv --ruid 65534 own/pvmd 60 3>> own/pvml.file & two=$!
+        for pid in $one $two; do until_ "readlink /proc/$pid/exe | grep -q pvmd"; done
+        echo "one $one"; echo "two $two"
+        tern netmon -t 2 -p $one -p $two --json
+        ls own/executed 2> /dev/null && echo executed
+        kill $one $two"#,
+    );
+    let number = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    let recording = Recording::read(&text);
+    let notes = recording.notes();
+    for pid in [number("one "), number("two ")] {
+        let is_told = |note: &&str| note.starts_with(&format!("PVM daemon {pid}: cannot"));
+        assert!(notes.iter().any(is_told), "{notes:?}");
+    }
+    assert!(!text.lines().any(|line| line == "executed"));
+    assert!(recording.of_type("end").next().unwrap()["slow"]["samples"].as_u64() > Some(20));
 }
