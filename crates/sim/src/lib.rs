@@ -15,7 +15,6 @@ mod machine;
 mod message;
 mod messages;
 mod moves;
-mod plot;
 mod process;
 mod random;
 mod scenario;

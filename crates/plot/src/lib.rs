@@ -1,4 +1,5 @@
 //! Line plots as SVG.
+#![forbid(unsafe_code)]
 
 use std::fmt::Write as _;
 
@@ -19,6 +20,8 @@ const TOP: f64 = 40.0;
 const BOTTOM: f64 = 50.0;
 /// Colours that colour-blind readers can tell apart (Okabe and Ito).
 const COLOURS: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
+/// Patterns of lines. Each serves as many curves as there are colours.
+const DASHES: [&str; 3] = ["", " stroke-dasharray=\"6 3\"", " stroke-dasharray=\"2 2\""];
 
 /// The scale of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,19 +128,20 @@ pub fn svg_scaled(title: &str, x: AxisLabel, y: AxisLabel, curves: &[Curve]) -> 
     }
     for (number, curve) in curves.iter().enumerate() {
         let colour = COLOURS[number % COLOURS.len()];
+        let dash = DASHES[(number / COLOURS.len()) % DASHES.len()];
         let points = curve.points.iter().filter(|p| across.has(p.0) && up.has(p.1));
         let points: Vec<String> = points.map(|p| format!("{:.1},{:.1}", at_x(p.0), at_y(p.1))).collect();
         let _ = writeln!(
             out,
-            "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" points=\"{}\"/>",
+            "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"{dash} points=\"{}\"/>",
             points.join(" ")
         );
         let y = TOP + 18.0 * number as f64;
         let _ = writeln!(
             out,
-            "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"14\" height=\"4\" fill=\"{colour}\"/>",
-            WIDTH - RIGHT + 12.0,
-            y
+            "<line x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\" stroke=\"{colour}\" stroke-width=\"3\"{dash}/>",
+            WIDTH - RIGHT + 8.0,
+            WIDTH - RIGHT + 28.0
         );
         out += &text(WIDTH - RIGHT + 32.0, y + 6.0, "start", &curve.name);
     }
@@ -174,6 +178,17 @@ mod tests {
         let plot = svg_scaled("t", AxisLabel::logarithmic("n"), AxisLabel::logarithmic("s"), &[curve]);
         assert!(!plot.contains("inf") && !plot.contains("NaN"));
         assert_eq!(Axis::of(Scale::Logarithmic, std::iter::empty()).ticks(), [1.0, 10.0]);
+    }
+
+    #[test]
+    fn no_two_curves_look_alike() {
+        let curve = |n: u32| Curve { name: n.to_string(), points: vec![(0.0, 0.0), (1.0, f64::from(n))] };
+        let curves: Vec<Curve> = (0..18).map(curve).collect();
+        let plot = svg("t", "n", "s", &curves);
+        let style = |line: &str| line.split(" points").next().unwrap_or_default().to_owned();
+        let styles: std::collections::BTreeSet<_> =
+            plot.lines().filter(|l| l.contains("<polyline")).map(style).collect();
+        assert_eq!(styles.len(), 18);
     }
 
     #[test]
