@@ -181,9 +181,7 @@ impl EventLoop {
         }
         table.calls.retain(|_, (p, _)| *p != pid);
         table.closes.forget(pid);
-        let gone = table.deputies.remove(&pid);
-        drop(table);
-        gone.into_iter().for_each(|gone| self.room.let_go(&gone));
+        table.deputies.remove(&pid);
     }
 
     fn listen(&mut self, key: u64, pid: i32, tid: i32) {

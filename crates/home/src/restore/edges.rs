@@ -27,6 +27,11 @@ impl Edges {
         Edges { standins: all.flat_map(|(standin, fds)| fds.iter().map(|fd| (*fd, *standin))).collect(), number }
     }
 
+    /// The stand-ins that the deputy had.
+    pub fn standins(&self) -> Vec<StandinId> {
+        self.standins.values().copied().collect()
+    }
+
     /// To which of these, of which the room had told, something has happened since then.
     pub fn missed(&self, room: &Room, image: &Image, told: Vec<(i32, Watched)>) -> Vec<(i32, Watched)> {
         let at_home = |watched: &Watched| {

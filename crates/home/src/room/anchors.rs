@@ -2,7 +2,6 @@
 //! watched, and how the room hears of changes.
 
 use crate::closing;
-use crate::deputy::record::Deputy;
 use crate::deputy::table::Anchor;
 use crate::room::orders::Order;
 use crate::room::state::Room;
@@ -46,9 +45,9 @@ impl Room {
     /// to end, and where the process runs it may be the last to close a file. Where the room has
     /// other bodies, one of them may have got a file from this one: then the room tells when nobody
     /// there has it any more.
-    pub fn let_go(&self, gone: &Deputy) {
+    pub fn let_go(&self, had: impl IntoIterator<Item = StandinId>) {
         if self.table().deputies.is_empty() {
-            gone.standins.keys().for_each(|standin| self.release(*standin));
+            had.into_iter().for_each(|standin| self.release(standin));
         }
     }
 

@@ -290,7 +290,7 @@ impl MigrationSession {
         let (done, is_done) = mpsc::channel();
         self.room.poller.order(Order::Disown { pid: self.pid, done });
         let _ = is_done.recv();
-        self.room.let_go(&deputy);
+        self.room.let_go(deputy.standins.keys().copied());
         drop(deputy);
         self.done("switch");
         // Its pages are in the body that it leaves.
