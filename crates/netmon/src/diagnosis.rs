@@ -132,18 +132,26 @@ fn receive_queue(entry: &Entry) -> Option<Full> {
     Some(Full { column: socket::RX_MEMORY, for_us: STAYS_US, cause, text })
 }
 
+/// Gives from where on select(2) and poll(2) do not tell a program to write any more: a third of the
+/// limit is free (`sk_stream_is_writeable`), or less than three quarters (`unix_writable`).
+fn not_writable_from(entry: &Entry) -> u64 {
+    let limit = entry.cell(socket::TX_LIMIT).number();
+    let is_unix = entry.object.detail("protocol") == Some("unix");
+    if is_unix { limit / 4 } else { limit - limit / 3 }
+}
+
 fn send_queue(entry: &Entry, book: &Book) -> Option<Full> {
-    if !is_at_limit(entry, socket::TX_MEMORY) {
+    let limit = entry.cell(socket::TX_LIMIT).number();
+    if limit == 0 || entry.cell(socket::TX_MEMORY).low < not_writable_from(entry) {
         return None;
     }
-    let limit = entry.cell(socket::TX_LIMIT).number();
     let (bytes, unsent) = (entry.cell(socket::TX_BYTES).number(), entry.cell(socket::UNSENT_BYTES));
     let link_is_full = || {
         book.present(Layer::Discipline).any(|other| discipline_queue(other).is_some())
             || book.present(Layer::Device).any(|other| device_queue(other).is_some())
     };
     let (cause, text) = if unsent.value.is_none() || unsent.number() >= bytes {
-        (Cause::ReceiverDoesNotRead, "the receiver has no room left: it does not read, or reads too little; look at the process at the other end".into())
+        no_room(peer(entry, book))
     } else if link_is_full() {
         (Cause::LinkFull, "the link carries no more; send less, or use a faster link".into())
     } else {
@@ -153,6 +161,40 @@ fn send_queue(entry: &Entry, book: &Book) -> Option<Full> {
         (Cause::SocketLimit, text)
     };
     Some(Full { column: socket::TX_MEMORY, for_us: STAYS_US, cause, text })
+}
+
+/// Says why a peer takes nothing, as far as it is on this machine.
+fn no_room(peer: Option<&Entry>) -> (Cause, String) {
+    match peer {
+        Some(peer) if is_daemon(peer) => {
+            let text = format!(
+                "{} at the other end does not take it fast enough; let tasks talk directly (PvmRouteDirect)",
+                process(peer)
+            );
+            (Cause::DaemonBottleneck, text)
+        }
+        Some(peer) if peer.object.pid.is_some() => {
+            let text = format!("{} at the other end does not read, or reads too little", process(peer));
+            (Cause::ReceiverDoesNotRead, text)
+        }
+        _ => {
+            let text = "the receiver has no room left: it does not read, or reads too little; look at the process at the other end";
+            (Cause::ReceiverDoesNotRead, text.into())
+        }
+    }
+}
+
+/// Finds the other end of a connection, if it is on this machine.
+fn peer<'a>(entry: &Entry, book: &'a Book) -> Option<&'a Entry> {
+    let own = |name| entry.object.detail(name);
+    let remote = own("remote")?;
+    book.present(Layer::Socket).find(|other| {
+        let of = |name| other.object.detail(name);
+        match remote.strip_prefix('#') {
+            Some(inode) => of("inode") == Some(inode),
+            None => of("local") == Some(remote) && of("remote") == own("local") && of("protocol") == own("protocol"),
+        }
+    })
 }
 
 fn accept_queue(entry: &Entry) -> Option<Full> {
@@ -313,6 +355,37 @@ mod tests {
         let changes = vec![Change::exact(discipline::BYTES, 60), Change::exact(discipline::BYTE_LIMIT, 64)];
         with_link.apply(&Record::Sample { at_us: 0, object: 2, changes });
         assert!(lasting(&mut with_link, &full(10)).contains(&Cause::LinkFull));
+    }
+
+    #[test]
+    fn a_send_queue_is_full_where_poll_tells_of_no_room() {
+        let causes = |protocol, bytes| {
+            let values = [(socket::TX_MEMORY, bytes), (socket::TX_LIMIT, 1000)];
+            lasting(&mut book(Layer::Socket, &[("protocol", protocol)]), &values).len()
+        };
+        assert_eq!([causes("unix", 249), causes("unix", 250), causes("tcp", 660), causes("tcp", 670)], [0, 1, 0, 1]);
+    }
+
+    #[test]
+    fn a_full_send_queue_names_the_process_at_the_other_end() {
+        let full = [(socket::TX_MEMORY, 99), (socket::TX_LIMIT, 100), (socket::TX_BYTES, 90)];
+        let found = |own: &[(&str, &str)], other: &[(&str, &str)]| {
+            let mut book = book(Layer::Socket, own);
+            let details = other.iter().map(|(name, value)| Detail::new(name, *value)).collect();
+            let other = Object { id: 2, layer: Layer::Socket, name: "x".into(), pid: Some(9), details };
+            book.apply(&Record::Object(other));
+            let causes = lasting(&mut book, &full);
+            let entry = book.entry(1).unwrap();
+            (causes, no_room(peer(entry, &book)).1)
+        };
+        let (causes, text) = found(&[("protocol", "unix"), ("remote", "#5")], &[("inode", "5"), ("program", "pvmd")]);
+        assert_eq!(causes, [Cause::DaemonBottleneck]);
+        assert!(text.starts_with("pvmd (process 9) at the other end"), "{text}");
+        let tcp = [("protocol", "tcp"), ("local", "a:1"), ("remote", "b:2")];
+        let (causes, text) = found(&tcp, &[("protocol", "tcp"), ("local", "b:2"), ("remote", "a:1")]);
+        assert_eq!(causes, [Cause::ReceiverDoesNotRead]);
+        assert!(text.starts_with("process 9 at the other end"), "{text}");
+        assert!(found(&tcp, &[("local", "b:2"), ("remote", "a:3")]).1.starts_with("the receiver"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::{Recording, detail, on_first, skip_without_pvm};
 
 /// `wait ROUTE`: waits for messages of a kind that nobody sends. `wait ROUTE TID BYTES`: sends that
-/// task 22 of another kind.
+/// task 22 of another kind, once there is a file `start`.
 const WAIT: &str = r#"
 #include <pvm3.h>
 #include <stdio.h>
@@ -24,6 +24,8 @@ int main(int count, char **words) {
         fclose(fopen("taken", "w"));
         for (;;) { pvm_nrecv(-1, 2); usleep(1000); }
     }
+    fclose(fopen("enrolled", "w"));
+    while (access("start", 0) != 0) usleep(1000);
     for (int n = 0; n < 22; n++) {
         pvm_initsend(PvmDataRaw);
         pvm_pkbyte(body, atoi(words[3]), 1);
@@ -42,10 +44,11 @@ fn begin(route: &str) -> String {
         export PVM_ROOT=/usr/lib/pvm3 PVM_ALLOW_ROOT=1 PVM_TMP=$PWD
         cat > wait.c <<'END'{WAIT}END
         gcc -o wait wait.c -lpvm3 || exit 8
-        pvmd > pvmd.out 2>&1 < /dev/null & until_ '[ -e pvmd.0 ]'
+        pvmd > pvmd.out 2>&1 < /dev/null & daemon=$!
+        until_ '[ -e pvmd.0 ]'
         ./wait {route} & task=$!
         until_ '[ -e tid ]'
-        echo "task $task"
+        echo "task $task"; touch start
         halts() {{ kill -CONT $task; kill $task; echo halt | pvm > /dev/null 2>&1; true; }}
         "#
     )
@@ -118,6 +121,28 @@ fn packets_that_wait_in_a_daemon_are_told() {
     assert!(packets[0] > 100 && bytes[0] > 1_000_000 && bytes[0] <= 2_300_000, "{packets:?} {bytes:?}");
     assert_eq!(recording.findings(row), ["packets receiver-does-not-read"]);
     assert_eq!(text.lines().last(), Some("0"), "{text}");
+}
+
+/// A daemon that does nothing: the socket of a task to it is full, and the daemon is named.
+#[test]
+fn a_daemon_that_does_not_pass_on_is_named_as_the_bottleneck() {
+    if skip_without_pvm() {
+        return;
+    }
+    let text = on_first(&format!(
+        r#"{}
+        rm start; ./wait daemon $(cat tid) 100000 & sender=$!
+        until_ '[ -e enrolled ]'
+        kill -STOP $daemon; touch start
+        tern netmon -t 4 --json --layers socket -p $daemon -p $sender
+        kill -CONT $daemon; kill $sender
+        halts"#,
+        begin("daemon")
+    ));
+    let recording = Recording::read(&text);
+    let found: Vec<String> =
+        recording.objects("socket", |_| true).into_iter().flat_map(|id| recording.findings(id)).collect();
+    assert!(!found.is_empty() && found.iter().all(|finding| finding.ends_with(" daemon-bottleneck")), "{found:?}");
 }
 
 /// `handler`: sends itself a message, and sends seven from the handler of that one: PVM keeps those
