@@ -153,8 +153,13 @@ impl Tracer {
                 let host = stopped.tid();
                 match if waited { self.hold(stopped, 0) } else { Some(stopped) } {
                     Some(stopped) => {
-                        let stopped = self.undisturbed(stopped)?;
-                        self.do_injected(stopped)?.resume(0)
+                        // What it is to do itself is no reason to end its call.
+                        let asked = self.injected.slept(host).map(|slept| (host.0, slept));
+                        self.stale_stops.add(asked.filter(|(tid, _)| !self.stale_stops.threads.contains_key(tid)));
+                        // A thread whose call is made again stands at the beginning of that, where
+                        // it can do nothing else.
+                        let stopped = self.do_injected(stopped)?;
+                        self.undisturbed(stopped)?.resume(0)
                     }
                     None => {
                         self.send_otherwise(host);

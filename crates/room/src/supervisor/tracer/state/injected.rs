@@ -27,6 +27,11 @@ pub struct Injected {
 }
 
 impl Injected {
+    /// For how long a thread that is to do something had slept when that came.
+    pub fn slept(&self, host: HostTid) -> Option<Duration> {
+        self.waiting.get(&host).map(|(slept, _)| *slept)
+    }
+
     /// A thread ended.
     pub fn forget_thread(&mut self, host: HostTid) {
         self.waiting.remove(&host);
