@@ -1,6 +1,7 @@
 //! The command line of the tool.
 
 mod builds;
+mod trace;
 mod usage;
 
 use std::ffi::OsString;
@@ -13,6 +14,7 @@ use control_protocol::guests::Whom;
 use identity::NodeName;
 
 pub use builds::{MAKE_HELP, Make, SPREAD_HELP, Shell, Spread, SpreadOptions};
+pub use trace::{TRACE_HELP, Trace};
 pub use usage::{Usage, UsageBy};
 
 /// The directories of a node.
@@ -108,6 +110,9 @@ pub enum Command {
     Away,
     /// Tell why a process runs where it does, what happened to it, and what was refused
     Why(Why),
+    /// Count the system calls of a process that is away, with their time, and where each was served
+    #[command(after_help = TRACE_HELP)]
+    Trace(Trace),
     /// Run a program on another node
     #[command(about = RUN_ABOUT, after_help = RUN_HELP)]
     Run(Run),

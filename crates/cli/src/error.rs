@@ -54,6 +54,12 @@ pub enum Error {
         /// The system's error.
         source: io::Error,
     },
+    /// The process runs at home, where nothing of tern's counts its calls.
+    #[error("process {pid} is not away")]
+    NotAway {
+        /// PID at home.
+        pid: i32,
+    },
     /// `tern run` cannot find the program.
     #[error("{program}: not found")]
     NotFound {
@@ -95,6 +101,7 @@ impl Error {
                 log.display()
             )),
             Error::Refused { hint, .. } => hint.clone(),
+            Error::NotAway { pid } => Some(format!("`strace -c -p {pid}` counts calls at home; `tern ps` lists processes that are away")),
             Error::Identity(identity::Error::Present { .. }) => Some(format!(
                 "this machine is a node already: {START} starts its daemon, `tern invite` admits other machines, `tern leave` ends the membership"
             )),

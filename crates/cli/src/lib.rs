@@ -17,6 +17,7 @@ mod run;
 mod show;
 mod spread;
 mod suspension;
+mod trace;
 mod usage;
 
 use std::io::{IsTerminal as _, Write as _};
@@ -116,6 +117,7 @@ fn execute(command: &Command, dirs: &Dirs, host: Host) -> Result<u8, Error> {
         Command::Back(args) => say_presence(dirs, PresenceWord::Back { for_s: args.for_s }),
         Command::Away => say_presence(dirs, PresenceWord::Away),
         Command::Why(args) => why(dirs, args),
+        Command::Trace(args) => trace::trace(dirs, args, host),
         Command::Make(args) => spread::make(dirs, args, host),
         Command::Spread(args) => spread::spread(dirs, args, host),
         Command::Shell(args) => spread::shell(dirs, args, host),

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod address;
+pub mod calls;
 pub mod codec;
 pub mod drain;
 pub mod evictions;

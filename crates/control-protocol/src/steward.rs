@@ -4,6 +4,7 @@
 //! Stewards' sockets lie in `/run/tern/rooms`: `ROOM.steward`. A daemon that starts anew finds them
 //! there. (What it hosts it notes itself.)
 
+use crate::calls::CallsReport;
 use crate::moves::{HopReport, MoveOptions};
 use crate::tool::Homecoming;
 use serde::{Deserialize, Serialize};
@@ -102,6 +103,11 @@ pub enum ToSteward {
     /// Why is this process where it is, and what was refused to it? Answered by
     /// [`FromSteward::Why`].
     Why {
+        /// PID of the process, at home.
+        pid: i32,
+    },
+    /// Which calls has this process made in the room? Answered by [`FromSteward::Calls`].
+    Calls {
         /// PID of the process, at home.
         pid: i32,
     },
@@ -229,6 +235,8 @@ pub enum FromSteward {
         /// What there is to say.
         lines: Vec<String>,
     },
+    /// The answer to [`ToSteward::Calls`]; none if the process is not in this room.
+    Calls(Option<CallsReport>),
     /// Done (or handed over).
     Ok,
     /// What was tried and why it failed.

@@ -10,6 +10,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::calls::CallsReport;
 use crate::drain::{DrainOrder, DrainReport};
 use crate::facts::{Finding, Load};
 use crate::guests::{HostedGuest, Insist, Remaining, Whom};
@@ -41,6 +42,11 @@ pub enum Request {
         pid: i32,
         /// Could it be moved to this node? To some nodes, if absent.
         to: Option<String>,
+    },
+    /// Which calls has this process made where it is? Users ask for their own, root for all.
+    Calls {
+        /// PID at home.
+        pid: i32,
     },
     /// Place the program in the memfd; the process that asks becomes its deputy.
     Run {
@@ -224,6 +230,8 @@ pub enum Answer {
     },
     /// The answer to [`Request::Why`].
     Why(WhyReport),
+    /// The answer to [`Request::Calls`]; none if the process is not away.
+    Calls(Option<CallsReport>),
     /// To [`Request::Run`], from the steward, which has this socket now: become a deputy.
     Placing {
         /// The node that hosts the body.

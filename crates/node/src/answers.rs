@@ -18,7 +18,7 @@ use crate::dial::Session;
 use crate::moving::Tool;
 use crate::why::why;
 use crate::{
-    Error, accounts, draining, evict, evictions, hosted, hosts, leave, log, moving, pair, policy_answers, rooms,
+    Error, accounts, calls, draining, evict, evictions, hosted, hosts, leave, log, moving, pair, policy_answers, rooms,
     suspending, suspension,
 };
 
@@ -39,6 +39,7 @@ pub(crate) fn answer(
         Request::Nodes => Ok(Answer::Nodes(nodes(daemon))),
         Request::Ps => Ok(ps(daemon, peer)),
         Request::Why { pid, to } => why(daemon, peer, pid, to),
+        Request::Calls { pid } => calls_of(daemon, peer, pid),
         Request::Move { pid, to, wish } => {
             Ok(Answer::Moved { legs: moving::relocate(daemon, Tool { peer, socket: tool }, pid, to.as_deref(), wish)? })
         }
@@ -201,6 +202,11 @@ pub(crate) fn owner_or_root(peer: Peer, pid: i32, what: &'static str) -> Result<
     let path = format!("/proc/{pid}");
     let owner = std::fs::metadata(&path).map_err(|e| Error::file("find process", path, e))?.uid();
     if peer.uid == 0 || peer.uid == owner { Ok(owner) } else { Err(Error::NotAllowed { what }) }
+}
+
+fn calls_of(daemon: &Arc<Daemon>, peer: Peer, pid: i32) -> Result<Answer, Error> {
+    owner_or_root(peer, pid, "asking after another user's process")?;
+    Ok(Answer::Calls(calls::calls(daemon, pid)))
 }
 
 fn invite(

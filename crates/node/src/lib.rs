@@ -9,6 +9,7 @@ mod at_home;
 mod balance;
 mod books;
 mod caller;
+mod calls;
 mod choice;
 mod choices;
 mod clearing;

@@ -46,6 +46,35 @@ pub struct BodyUsage {
     pub threads: u32,
 }
 
+/// Most rows of [`ToHome::Calls`].
+pub const CALL_COUNTS_MAX: usize = 2000;
+
+/// The place that served a call which a guest's filter had handed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum CallPlace {
+    /// The kernel of the hosting node.
+    Node,
+    /// The room's warden.
+    Room,
+    /// Home, after a round trip.
+    Home,
+}
+
+/// How often a process has made a call that one place served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallCount {
+    /// The number of the system call.
+    pub nr: u32,
+    /// Where it was served.
+    pub place: CallPlace,
+    /// The number of calls.
+    pub calls: u64,
+    /// From the moment it was taken to its answer, all together, nanoseconds.
+    pub total_ns: u64,
+    /// The longest one, nanoseconds.
+    pub longest_ns: u64,
+}
+
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ending {

@@ -8,6 +8,7 @@
 //! lies here.
 
 pub mod answers;
+pub mod call_counts;
 pub mod calls;
 pub mod contain;
 pub mod cpu_times;

@@ -116,6 +116,33 @@ fn users_see_their_own_processes() {
     eventually("nobody is away", || away(&lab, &[]).is_empty());
 }
 
+/// A program that asks home, in a loop, is seen to, on each node where it is.
+#[test]
+fn calls_are_counted_where_they_are_served() {
+    let lab = common::lab_of(&common::options(3));
+    let asks = "while :; do ulimit -n 100; done";
+    let argv = ["tern", "run", "--on", "n2", "--", "sh", "-c", asks];
+    let _guest = Guest(quiet(lab.in_node("n1", argv)).spawn().unwrap());
+    eventually("it is away", || json(&lab, "n1", &["ps", "--json"])[0]["node"] == "n2");
+    let pid = json(&lab, "n1", &["ps", "--json"])[0]["guest"]["pid"].to_string();
+    let mut trace = lab.in_node("n1", ["tern", "trace", "-c", &pid, "--for", "4s", "--json"]);
+    let trace = trace.stdout(Stdio::piped()).spawn().unwrap();
+    eventually("calls are seen", || tern(&lab, "n1", &["trace", &pid, "--for", "0s"]).status.success());
+    assert!(tern(&lab, "n1", &["move", &pid, "n3"]).status.success());
+    let report: Value = serde_json::from_slice(&trace.wait_with_output().unwrap().stdout).unwrap();
+    assert_eq!(report["nodes"], serde_json::json!(["n2", "n3"]), "{report}");
+    let rows = report["rows"].as_array().unwrap();
+    let at_home = rows.iter().find(|row| row["call"] == "prlimit64" && row["place"] == "home");
+    let at_home = at_home.unwrap_or_else(|| panic!("{report}"));
+    assert!(at_home["calls"].as_u64() > Some(20), "{report}");
+    assert!(at_home["total_ns"].as_u64() >= at_home["longest_ns"].as_u64(), "{report}");
+    let refused = lab.exec("n1", [&AS_NOBODY[..], &["tern", "trace", &pid, "--for", "0s"]].concat()).unwrap();
+    assert!(!refused.status.success() && refused.errors().contains("another user's"), "{}", refused.errors());
+    assert!(tern(&lab, "n1", &["move", &pid, "home"]).status.success());
+    let at_home = tern(&lab, "n1", &["trace", &pid, "--for", "0s"]);
+    assert!(!at_home.status.success() && at_home.errors().contains("is not away"), "{}", at_home.errors());
+}
+
 #[test]
 fn who_lives_in_a_container_stays_home() {
     let lab = common::lab_of(&common::options(2));

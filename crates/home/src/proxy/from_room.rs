@@ -127,6 +127,7 @@ fn obey_about_bodies(room: &Room, message: ToHome) {
         }
         ToHome::Refused { pid, nr, why } => refused(room, pid, nr, &why),
         ToHome::Usage { bodies, room_us } => usage(room, bodies, room_us),
+        ToHome::Calls { pid, rows } => room.call_inquiries.hear(pid, rows),
         // Read before.
         ToHome::Hello { .. } | ToHome::RoomFailed { .. } | ToHome::Clock | ToHome::RoomReady => {}
         ToHome::Suspended | ToHome::Awake => {}

@@ -9,7 +9,9 @@
 
 pub mod anchors;
 pub mod args;
+pub mod call_counts;
 pub mod containment;
+pub mod counting;
 pub mod crossing_talk;
 pub mod crossings;
 pub mod event;

@@ -5,6 +5,7 @@ use crate::deputy::table::{DeputyTable, RoomState};
 use crate::deputy::watchdog::Watchdog;
 use crate::deputy::{channel, rights};
 use crate::room::args::StewardArgs;
+use crate::room::call_counts::CallInquiries;
 use crate::room::history;
 use crate::room::inquiry::Inquiry;
 use crate::room::link::RoomLink;
@@ -43,6 +44,8 @@ pub struct Room {
     pub vigil: Vigil,
     /// Whether the room is suspended.
     pub suspension: Suspension,
+    /// Questions about the calls that processes make in the room.
+    pub call_inquiries: CallInquiries,
     /// The way to the thread that looks at /proc.
     pub inquiries: OnceLock<std::sync::mpsc::Sender<(CallId, Inquiry)>>,
     table: Mutex<DeputyTable>,
@@ -64,6 +67,7 @@ impl Room {
             pagers: Mutex::default(),
             vigil: Vigil::default(),
             suspension: Suspension::default(),
+            call_inquiries: CallInquiries::default(),
             inquiries: OnceLock::new(),
             table: Mutex::default(),
             reported: Condvar::new(),

@@ -41,6 +41,7 @@ impl ToHome {
             | Filled { pid }
             | Enough { pid, .. }
             | Passes { pid, .. }
+            | Calls { pid, .. }
             | Drained { pid, .. } => Some(*pid),
             Hello { .. }
             | Clock
@@ -86,6 +87,7 @@ impl ToRoom {
             | Push { pid }
             | Filled { pid }
             | Broken { pid, .. }
+            | CountCalls { pid }
             | Release { pid } => Some(*pid),
             Clock { .. }
             | Open(_)

@@ -246,6 +246,13 @@ pub enum ToHome {
         /// microseconds; 0 if the hosting kernel does not count it.
         room_us: u64,
     },
+    /// Answer to [`ToRoom::CountCalls`].
+    Calls {
+        /// PID of the process, at home.
+        pid: i32,
+        /// Its calls since it came to the room; at most [`CALL_COUNTS_MAX`].
+        rows: Vec<CallCount>,
+    },
     /// So many bytes of pages are in place: the sender may send as many more.
     Taken {
         /// PID of the process, at home.

@@ -224,6 +224,11 @@ pub enum ToRoom {
     Wake,
     /// Say what the bodies use ([`ToHome::Usage`]).
     Report,
+    /// Say which calls a process has made in the room ([`ToHome::Calls`]).
+    CountCalls {
+        /// PID of the process, at home.
+        pid: i32,
+    },
     /// End the room.
     Close,
 }

@@ -254,7 +254,12 @@ pub fn hand_over(room: &Shared, waiting: &Waiting, made: &Made, accepted: Accept
     let file = accepted.spare.file.as_fd();
     let given = Given { file, close_on_exec: made.close_on_exec, answers: true };
     match os::seccomp::give(waiting.listener.as_fd(), waiting.id, given) {
-        Ok(Some(_)) => drop(accepted),
+        Ok(Some(_)) => {
+            drop(accepted);
+            if let Some(timed) = &waiting.timed {
+                timed.ends_at_home();
+            }
+        }
         Ok(None) => keep(room, made, accepted),
         Err(e) => waiting.answer(Answer::Value(-i64::from(e.errno()))),
     }

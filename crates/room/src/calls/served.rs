@@ -16,6 +16,7 @@ pub mod sysv;
 
 use crate::calls::streams;
 use crate::sandbox::{guest_memory, ids};
+use crate::state::call_counts::TimedCall;
 use crate::state::calls::after::After;
 use crate::state::calls::marshal;
 use crate::state::going_home::HomeCall;
@@ -51,11 +52,17 @@ pub struct Asked {
 /// Serves one call: answers it, or asks home, whose answer will.
 pub fn dispatch(room: &Arc<Shared>, listener: &Arc<OwnedFd>, notice: Notice) {
     let host_tid = HostTid(notice.host_tid);
-    let waiting = Waiting { listener: listener.clone(), id: notice.id, host_tid, call: Some((notice.nr, notice.args)) };
+    let (who, counts) = {
+        let guests = room.guests();
+        let who = guests.who(host_tid);
+        (who, who.and_then(|who| guests.get(who.pid).map(|guest| guest.calls.clone())))
+    };
+    let call = Some((notice.nr, notice.args));
+    let timed = counts.map(|counts| Arc::new(TimedCall::begin(counts, notice.nr)));
+    let waiting = Waiting { listener: listener.clone(), id: notice.id, host_tid, call, timed };
     if room.is_answered_already(&waiting) {
         return;
     }
-    let who = room.guests().who(host_tid);
     let row = systable::row(notice.nr).filter(|_| notice.arch == systable::filter::ARCH);
     match (who, row) {
         (Some(_), Some(row)) if row.name == "userfaultfd" && room.filtering.may(host_tid) => {
@@ -281,6 +288,9 @@ impl Asked {
         let Asked { room, waiting, who, .. } = self;
         streams::settle(&room);
         room.standins.settle();
+        if let Some(timed) = &waiting.timed {
+            timed.asks_home();
+        }
         let caller = waiting.clone();
         let id = room.home.expect(Pending::Notified { waiting, after, exact, asked: false });
         // Interrupted before this was noted: the kernel has the caller make the call again, and it

@@ -2,6 +2,7 @@
 
 use crate::sandbox::porter::body::IPC_LOCK;
 use crate::sandbox::spares::Spare;
+use crate::state::call_counts::{CallCounts, TimedCall};
 use crate::state::cpu_times::{Before, CpuTicks};
 use image::Used;
 use os::process::Limit;
@@ -65,6 +66,8 @@ pub struct Guest {
     pub locked: LockedMemory,
     /// A program that it executes would have rights that it has given up (`tracer/rights.rs`).
     pub gains_by_exec: bool,
+    /// Counts of its calls.
+    pub calls: Arc<CallCounts>,
 }
 
 /// How much memory a process may lock at home. The kernel here knows of no capability of its own by
@@ -152,6 +155,7 @@ impl Guest {
             gains_by_exec: false,
             is_first_of_all: false,
             locked: LockedMemory::default(),
+            calls: Arc::default(),
         }
     }
 
@@ -164,7 +168,7 @@ impl Guest {
 
     /// A child of this one, as fork(2) makes it.
     pub fn child(&self) -> Guest {
-        Guest { unclaimed: HashMap::new(), before: None, traced: ToBeTraced::No, ..self.clone() }
+        Guest { unclaimed: HashMap::new(), before: None, traced: ToBeTraced::No, calls: Arc::default(), ..self.clone() }
     }
 
     /// Whether it asks home for the attributes of this descriptor.
@@ -290,6 +294,8 @@ pub struct Waiting {
     pub host_tid: HostTid,
     /// Number and arguments; none of a thread that has ended.
     pub call: Option<(u32, [u64; 6])>,
+    /// Counts the call when it is answered; none of a thread that is not known.
+    pub timed: Option<Arc<TimedCall>>,
 }
 
 impl Waiting {
@@ -307,6 +313,9 @@ impl Waiting {
     /// Lets the caller go on.
     pub fn answer(&self, answer: Answer) {
         use std::os::fd::AsFd;
+        if let Some(timed) = &self.timed {
+            timed.ends(&answer);
+        }
         if let Err(e) = os::seccomp::answer(self.listener.as_fd(), self.id, answer) {
             tracing::warn!("{e}");
         }

@@ -36,6 +36,7 @@ pub fn obey(room: &Arc<Shared>, message: ToRoom) -> bool {
         ToRoom::Open(_) => tracing::error!("home opened the room twice"),
         ToRoom::Yield { inode } => held::give_up(room, inode),
         ToRoom::Report => report::tell(room),
+        ToRoom::CountCalls { pid } => report::tell_calls(room, pid),
         ToRoom::Close => return false,
         ToRoom::Suspend { for_ms } => {
             tracing::info!("the room is suspended for at most {} s", for_ms / 1000);
@@ -140,7 +141,12 @@ fn obey_about_moves(room: &Arc<Shared>, message: ToRoom) {
             room.postcopy.give(PostcopyEvent::Broken { pid, source: Source::Home, why });
         }
         // Obeyed before.
-        ToRoom::Clock { .. } | ToRoom::Open(_) | ToRoom::Yield { .. } | ToRoom::Report | ToRoom::Close => {}
+        ToRoom::Clock { .. }
+        | ToRoom::Open(_)
+        | ToRoom::Yield { .. }
+        | ToRoom::Report
+        | ToRoom::CountCalls { .. }
+        | ToRoom::Close => {}
         ToRoom::Suspend { .. } | ToRoom::Wake => {}
         ToRoom::Expect { .. } | ToRoom::Place(_) | ToRoom::Return { .. } | ToRoom::Readiness { .. } => {}
         ToRoom::Rights { .. } | ToRoom::Signal { .. } | ToRoom::Stop { .. } | ToRoom::GoOn { .. } => {}

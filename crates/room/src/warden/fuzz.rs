@@ -142,7 +142,7 @@ fn after(input: &mut Unstructured<'_>, at: u64) -> arbitrary::Result<After> {
 /// Something that home is to answer.
 fn pending(input: &mut Unstructured<'_>, at: u64) -> arbitrary::Result<Option<Pending>> {
     let Some(listener) = sink().map(Arc::new) else { return Ok(None) };
-    let waiting = Waiting { listener, id: 1, host_tid: host(), call: Some((0, [0; 6])) };
+    let waiting = Waiting { listener, id: 1, host_tid: host(), call: Some((0, [0; 6])), timed: None };
     let what = *input.choose(&[
         StandinRequestKind::Read,
         StandinRequestKind::Write,

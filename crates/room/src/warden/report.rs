@@ -1,8 +1,8 @@
-//! What the bodies use, for `tern ps` at home.
+//! What the bodies use, for `tern ps` at home, and their calls, for `tern trace`.
 
 use crate::state::shared::Shared;
 use room_protocol::ToHome;
-use room_protocol::message::BodyUsage;
+use room_protocol::message::{BodyUsage, CALL_COUNTS_MAX};
 
 /// Tells home what every body uses now.
 pub fn tell(room: &Shared) {
@@ -13,6 +13,14 @@ pub fn tell(room: &Shared) {
     let bodies = hosts.into_iter().filter_map(|(pid, host)| usage(pid, host)).collect();
     let room_us = room.group.get().and_then(|group| group.usage().cpu_us).unwrap_or(0);
     room.tell(&ToHome::Usage { bodies, room_us });
+}
+
+/// Tells home which calls a process has made here, and how long they took.
+pub fn tell_calls(room: &Shared, pid: i32) {
+    let counts = room.guests().get(pid).map(|guest| guest.calls.clone());
+    let mut rows = counts.map_or_else(Vec::new, |counts| counts.rows());
+    rows.truncate(CALL_COUNTS_MAX);
+    room.tell(&ToHome::Calls { pid, rows });
 }
 
 fn usage(pid: i32, host: i32) -> Option<BodyUsage> {
