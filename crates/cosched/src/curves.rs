@@ -58,7 +58,7 @@ pub struct NodeCode {
 /// NodeCoDe at all points of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NodeCodeTable {
-    /// The parameters that all points share. Its mit and pdt mean nothing.
+    /// The parameters that all points share. Its mit and pdt mean nothing, and are not serialized.
     pub base: Parameters,
     /// Runs of each point.
     pub runs: u32,

@@ -5,7 +5,7 @@
 pub enum Patience {
     /// The message is there: take it.
     Receive,
-    /// Poll again.
+    /// Poll once more.
     Spin,
     /// Give the processor up until the message comes.
     Block,

@@ -159,7 +159,7 @@ mod tests {
                     let own_us = node.own_us(agreed_us);
                     assert_eq!(windows.at(node.agreed_us(own_us)), expected, "{node:?} at {agreed_us}");
                 }
-                // Each node sleeps until the end of the phase by its own clock, and finds the next one.
+                // Each node sleeps until the end of the phase, and finds the next one.
                 let next = windows.at(expected.until_us);
                 assert!(next.phase != expected.phase && expected.until_us > agreed_us);
                 assert_eq!(windows.at(expected.until_us - 1).phase, expected.phase);

@@ -44,7 +44,7 @@ fn the_curves_are_those_of_the_reference() {
     let expected = REFERENCE.iter().flat_map(|(pdt, mode, curve)| {
         MITS_S.iter().zip(curve).map(move |(mit_s, node_code)| (*pdt, *mode, *mit_s, *node_code))
     });
-    let mut close = 0;
+    let (mut close, mut squares) = (0, 0.0);
     for (point, (pdt, mode, mit_s, node_code)) in points.iter().zip(expected) {
         assert_eq!((point.pdt, point.mode, point.mit_s), (pdt, mode, mit_s));
         let off = (point.node_code - node_code).abs();
@@ -57,9 +57,12 @@ fn the_curves_are_those_of_the_reference() {
             "{mode} pdt {pdt} mit {mit_s}: {point:?}, not {node_code}"
         );
         close += usize::from(off <= 0.01);
+        squares += (off / point.deviation).powi(2);
     }
-    println!("{close} of {} are within 0.01", points.len());
-    assert!(points.len() == 72 && close >= 45, "{close}");
+    // A reference that is one run of the same model lies one deviation off on average.
+    let mean_square = squares / points.len() as f64;
+    println!("{close} of {} are within 0.01; mean square of the deviations {mean_square:.2}", points.len());
+    assert!(points.len() == 72 && close >= 45 && mean_square < 1.5, "{close} {mean_square}");
 }
 
 #[test]

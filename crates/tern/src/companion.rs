@@ -18,8 +18,8 @@ pub enum Command {
     /// Move real programs at random moments while they work, and check what they say (tern-lab)
     #[command(disable_help_flag = true)]
     Soak(Words),
-    /// Simulate clusters: the daemon's own gossip and policy, on up to thousands of nodes
-    /// (tern-lab)
+    /// Simulate clusters: the daemon's own gossip and policy, on up to thousands of nodes; or a
+    /// processor that coschedules (tern-lab)
     #[command(disable_help_flag = true)]
     Sim(Words),
     /// A cluster in one machine, for trying and testing (tern-lab)

@@ -438,8 +438,13 @@ fn what_hangs_in_fuse_is_ended_too() {
 #[test]
 fn who_is_read_no_more_says_nothing_of_it() {
     let _lab = up(&bare(2));
-    let commands: [&[&str]; 4] =
-        [&["lab", "status"], &["lab", "status", "--json"], &["completions", "bash"], &["sim", "seeds", "--count", "1"]];
+    let commands: [&[&str]; 5] = [
+        &["lab", "status"],
+        &["lab", "status", "--json"],
+        &["completions", "bash"],
+        &["sim", "seeds", "--count", "1"],
+        &["sim", "cosched", "--nst", "100"],
+    ];
     for command in commands {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);

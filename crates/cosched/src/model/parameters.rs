@@ -8,13 +8,15 @@ use crate::rule::{ArrivalRule, Mode};
 /// the paper's axes, in which a task computes for 0.9 on average.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Parameters {
-    /// Mean time between arrivals of tasks ("mit"), seconds.
+    /// Mean time between arrivals of tasks ("mit"), seconds. Each point of a table has its own.
+    #[serde(skip_serializing)]
     pub mit_s: f64,
     /// Mean time that a task computes ("mst"), seconds.
     pub mst_s: f64,
     /// Number of tasks to serve ("nst").
     pub nst: u32,
-    /// Probability that a task is distributed ("pdt").
+    /// Probability that a task is distributed ("pdt"). Each point of a table has its own.
+    #[serde(skip_serializing)]
     pub pdt: f64,
     /// The most messages that a distributed task receives ("mm").
     pub mm: u32,

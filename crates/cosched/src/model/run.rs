@@ -29,8 +29,9 @@ pub enum SimulationError {
 /// The result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Outcome {
-    /// Dispatches of tasks for which messages waited, divided by the tasks for which messages waited
-    /// at all dispatches: 1 if such a task never waited for another. 0 if no message ever waited.
+    /// Dispatches of tasks for which messages waited, divided by the tasks for which messages
+    /// waited at all dispatches: 1 if such a task never waited for another; 0 if no message ever
+    /// waited.
     pub node_code: f64,
     /// How often a task was given the processor.
     pub dispatches: u64,

@@ -1,6 +1,7 @@
 //! The program for those who try, measure and develop tern: labs, benchmarks, long runs, the
 //! simulator, and a daemon whose clocks can be set. Nodes do without it.
 
+mod coscheduling;
 mod paced;
 mod sim;
 
@@ -28,7 +29,8 @@ enum Command {
     Bench(bench::Args),
     /// Move real programs at random moments while they work, and check what they say
     Soak(bench::soak::Args),
-    /// Simulate clusters: the daemon's own gossip and policy, on up to thousands of nodes
+    /// Simulate clusters: the daemon's own gossip and policy, on up to thousands of nodes; or a
+    /// processor that coschedules
     Sim(sim::Args),
     /// Be a daemon that goes by other clocks than the machine's
     Daemon(paced::Paced),

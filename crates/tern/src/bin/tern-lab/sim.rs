@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use ::sim::{Scenario, Setting, Strategy, Table};
 
+use crate::coscheduling;
+
 /// Largest scenario file, bytes.
 const FILE_BYTES: u64 = 1 << 20;
 
@@ -30,6 +32,9 @@ enum What {
     /// Run a scenario: a TOML file, or one of table1, fig2, fig3, speeds, speeds-random, usher,
     /// arrivals, ten-thousand
     Run(Run),
+    /// Run tasks on one processor that coschedules those of parallel jobs by their messages, and
+    /// tell how often it does (NodeCoDe)
+    Cosched(coscheduling::Args),
     /// Run small clusters drawn by seeds, and check what must hold in each
     Seeds {
         /// The first seed
@@ -74,6 +79,7 @@ struct Run {
 pub fn main(args: &Args) -> u8 {
     let result = match &args.what {
         What::Run(args) => run(args),
+        What::Cosched(args) => coscheduling::run(args),
         What::Seeds { first, count, json } => seeds(*first, *count, *json),
     };
     result.unwrap_or_else(|reason| {
