@@ -39,7 +39,7 @@ impl Default for Experiment {
 /// NodeCoDe at one point.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct NodeCode {
-    /// The mode.
+    /// Mode of the processor.
     pub mode: Mode,
     /// Probability that a task is distributed.
     pub pdt: f64,

@@ -1,8 +1,8 @@
 //! The registered tasks of one real processor, and which of them should be preferred now.
 //!
 //! The kernel's ready queue cannot be reordered, so the order list is kept beside it. All local
-//! work is one member of the list, [`Member::Local`], which never has messages. The agent reports what
-//! happens (arrivals, receives, blocking, CPU time), and asks after each report which task it
+//! work is one member of the list, [`Member::Local`], which never has messages. The agent reports
+//! what happens (arrivals, receives, blocking, CPU time), and asks after each report which task it
 //! should prefer. At most one is: the head of the list, until its quantum ends, if a message waited
 //! for it when it got there or has come since. A head without messages needs no help: the kernel
 //! shares the processor.
