@@ -137,7 +137,19 @@ const ROWS: [&[&str]; 6] = [
     &["home", "room"],
     &["checkpoint", "link", "homefs", "relay"],
     &["os", "packet", "identity"],
-    &["abi", "systable", "room-protocol", "control-protocol", "image", "gossip", "migration-plan", "policy", "sim", "plot", "cosched"],
+    &[
+        "abi",
+        "systable",
+        "room-protocol",
+        "control-protocol",
+        "image",
+        "gossip",
+        "migration-plan",
+        "policy",
+        "sim",
+        "plot",
+        "cosched",
+    ],
 ];
 /// Crates of developers and tests, which are in no row.
 const BESIDE: [&str; 2] = ["xtask", "skip"];

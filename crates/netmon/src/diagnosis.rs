@@ -132,8 +132,8 @@ fn receive_queue(entry: &Entry) -> Option<Full> {
     Some(Full { column: socket::RX_MEMORY, for_us: STAYS_US, cause, text })
 }
 
-/// Gives from where on select(2) and poll(2) do not tell a program to write any more: a third of the
-/// limit is free (`sk_stream_is_writeable`), or less than three quarters (`unix_writable`).
+/// Gives from where on select(2) and poll(2) do not tell a program to write any more: less than a
+/// third of the limit is free (`sk_stream_is_writeable`), or three quarters (`unix_writable`).
 fn not_writable_from(entry: &Entry) -> u64 {
     let limit = entry.cell(socket::TX_LIMIT).number();
     let is_unix = entry.object.detail("protocol") == Some("unix");

@@ -74,7 +74,8 @@ impl Orders {
         }
     }
 
-    fn take(&self) -> Vec<Order> {
+    /// Takes all orders that wait.
+    pub fn take(&self) -> Vec<Order> {
         if !self.waiting.swap(false, Ordering::Acquire) {
             return Vec::new();
         }
@@ -180,7 +181,8 @@ impl Fast {
             let ended_ns = self.shared.clock.now_ns();
             due_ns = self.went.pace.count(Taken { due_ns, began_ns, ended_ns }, self.period_ns);
         }
-        self.send();
+        // The collector takes all that comes until both samplers have ended.
+        let _ = self.shared.sender.send(std::mem::take(&mut self.pending));
         self.went
     }
 

@@ -122,6 +122,8 @@ impl Slow {
         }
         if self.plan.has(Layer::Socket) && now_ns >= self.sockets_due_ns {
             let orders = self.sockets.scan(&self.pids, &mut self.output);
+            // Objects are sent before the fast sampler can send values of them: these would be lost.
+            self.output.send();
             self.orders.give(orders);
             // In a network of many sockets, looking at all of them must not become all there is.
             let took_ns = self.shared.clock.now_ns().saturating_sub(now_ns);
@@ -264,5 +266,48 @@ impl Links {
         }
         let absent = std::mem::replace(&mut self.disciplines, present);
         absent.into_values().for_each(|object| output.gone(object, "it is not there any more"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Record;
+    use crate::sampler::clock::Clock;
+    use crate::sampler::fast::Order;
+    use std::collections::HashSet;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn an_object_is_sent_before_its_values_can_be() {
+        // netmon leaves its own sockets out: this one is a child's.
+        let (own, other) = UnixStream::pair().unwrap();
+        let mut child =
+            std::process::Command::new("sleep").arg("60").stdin(std::os::fd::OwnedFd::from(own)).spawn().unwrap();
+        drop(other);
+        let (sender, receiver) = std::sync::mpsc::sync_channel(100);
+        let shared = Shared { clock: Clock::start(), ends: Arc::default(), sender, first: false };
+        let plan = Plan {
+            layers: vec![Layer::Socket],
+            interfaces: Vec::new(),
+            processes: Choice::All,
+            hold: Hold::Never,
+            time: Duration::from_secs(1),
+            fast_period_ns: 100_000,
+        };
+        let orders = Arc::new(Orders::default());
+        let mut slow = Slow::new(shared, plan, Arc::clone(&orders));
+        slow.sample(0);
+        let given = orders.take();
+        let sent: HashSet<u32> = receiver
+            .try_iter()
+            .flatten()
+            .filter_map(|record| if let Record::Object(object) = record { Some(object.id) } else { None })
+            .collect();
+        let is_sent = |order: &Order| !matches!(order, Order::Watch(watched) if !sent.contains(&watched.object));
+        assert!(given.iter().any(|order| matches!(order, Order::Watch(_))), "there is a socket of another process");
+        assert!(given.iter().all(is_sent), "{given:?} {sent:?}");
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 }
