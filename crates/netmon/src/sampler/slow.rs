@@ -122,7 +122,7 @@ impl Slow {
         }
         if self.plan.has(Layer::Socket) && now_ns >= self.sockets_due_ns {
             let orders = self.sockets.scan(&self.pids, &mut self.output);
-            // Objects are sent before the fast sampler can send values of them: these would be lost.
+            // Objects are sent before the fast sampler can send their values, else these are lost.
             self.output.send();
             self.orders.give(orders);
             // In a network of many sockets, looking at all of them must not become all there is.
