@@ -219,9 +219,11 @@ impl Processor {
         }
     }
 
-    /// Gives the moment for the next [`tick`](Self::tick) if nothing happens before.
-    pub fn next_tick_us(&self) -> u64 {
-        self.share.changes_us().map_or(self.turn_ends_us, |us| us.min(self.turn_ends_us))
+    /// Gives the moment for the next [`tick`](Self::tick) if nothing happens before; `None` if all
+    /// registered tasks wait, so that nothing will change.
+    pub fn next_tick_us(&self) -> Option<u64> {
+        let is_idle = self.order.len() == 1;
+        (!is_idle).then(|| self.share.changes_us().map_or(self.turn_ends_us, |us| us.min(self.turn_ends_us)))
     }
 
     fn preference(&self) -> Preference {
@@ -266,7 +268,7 @@ mod tests {
         let mut processor = processor(ArrivalRule::Climb { most_overtakes: 5 });
         assert_eq!(processor.preferred(), None);
         processor.arrived(B, 1_000);
-        assert_eq!((processor.preferred(), processor.next_tick_us()), (Some(B), 11_000));
+        assert_eq!((processor.preferred(), processor.next_tick_us()), (Some(B), Some(11_000)));
         processor.tick(10_999);
         assert_eq!(processor.preferred(), Some(B));
         processor.tick(11_000);
@@ -285,6 +287,12 @@ mod tests {
         processor.arrived(A, 40);
         processor.ready(A, 50);
         assert_eq!(processor.preferred(), None);
+        assert!(processor.next_tick_us().is_some());
+        processor.blocked(B, 60);
+        assert_eq!(processor.next_tick_us(), None);
+        // However long nothing happened, the next arrival counts at once.
+        processor.arrived(B, 60_000_000);
+        assert_eq!((processor.preferred(), processor.next_tick_us()), (Some(B), Some(60_010_000)));
     }
 
     #[test]
@@ -313,7 +321,7 @@ mod tests {
         processor.tick(10_000);
         assert_eq!((processor.order.head(), processor.preferred()), (Some(Member::Task(A)), None));
         processor.arrived(A, 12_000);
-        assert_eq!((processor.preferred(), processor.next_tick_us()), (Some(A), 20_000));
+        assert_eq!((processor.preferred(), processor.next_tick_us()), (Some(A), Some(20_000)));
         processor.tick(20_000);
         assert_eq!(processor.preferred(), None);
     }
