@@ -35,6 +35,8 @@ pub(crate) struct Drain {
     bytes_per_s: u64,
     /// The guests, in the order of the plan.
     pub(crate) guests: Vec<DrainedGuest>,
+    /// When the latest guest was let go, milliseconds after the drain began.
+    let_go_ms: u64,
     /// Those that are in the log of evictions.
     written: HashSet<(String, i32)>,
 }
@@ -46,6 +48,7 @@ impl Drain {
             by_ms,
             bytes_per_s: bytes_per_s.max(1),
             guests: Vec::new(),
+            let_go_ms: 0,
             written: HashSet::new(),
         }
     }
@@ -82,12 +85,14 @@ impl Drain {
     /// Orders the guests that wait, and says which of them cannot leave in time.
     pub(crate) fn plan(&mut self) {
         let now_ms = self.elapsed_ms();
-        // What is under way has its share of the link first.
+        // What is under way has its share of the link first, as far as it is not there already.
         let going: u64 = self.of(&DrainState::Goes).map(|guest| guest.bytes).sum();
         let going_ms = going.saturating_mul(1000) / self.bytes_per_s;
+        let going_ms = going_ms.saturating_sub(now_ms.saturating_sub(self.let_go_ms));
         let begin_ms = now_ms.saturating_add(going_ms);
-        let (waiting, rest): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.guests).into_iter().partition(|guest| guest.state == DrainState::Waits);
+        // A guest that was too late may be in time, if others were quicker than planned.
+        let is_waiting = |guest: &DrainedGuest| matches!(guest.state, DrainState::Waits | DrainState::TooLate);
+        let (waiting, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut self.guests).into_iter().partition(is_waiting);
         let sizes: Vec<u64> = waiting.iter().map(|guest| guest.bytes).collect();
         let left_ms = self.by_ms.map(|by| by.saturating_sub(begin_ms));
         self.guests = rest;
@@ -107,22 +112,29 @@ impl Drain {
         self.measure();
         self.plan();
         let mut going: u64 = self.of(&DrainState::Goes).map(|guest| guest.bytes).sum();
+        let now_ms = self.elapsed_ms();
         for guest in self.guests.iter_mut().filter(|guest| guest.state == DrainState::Waits) {
             if going > 0 && going.saturating_add(guest.bytes) > window_bytes {
                 break;
             }
             going = going.saturating_add(guest.bytes);
             guest.state = DrainState::Goes;
+            self.let_go_ms = now_ms;
         }
     }
 
-    /// A link that turns out to be slower than was said is believed.
+    /// A link that turns out to be slower than was said is believed. Only the time until the last
+    /// guest had gone counts: what is under way since then is not in the bytes either.
     fn measure(&mut self) {
         const TELLS_BYTES: u64 = 32 << 20;
-        let gone: u64 = self.guests.iter().filter(|guest| guest.state.is_gone()).map(|guest| guest.bytes).sum();
-        let seen = gone.saturating_mul(1000) / self.elapsed_ms().max(1);
-        if gone >= TELLS_BYTES {
-            self.bytes_per_s = self.bytes_per_s.min(seen).max(1);
+        let gone = self.guests.iter().filter_map(|guest| match guest.state {
+            DrainState::Gone { after_ms } => Some((guest.bytes, after_ms)),
+            _ => None,
+        });
+        let (bytes, last_ms) =
+            gone.fold((0u64, 0), |(sum, last), (bytes, ms)| (sum.saturating_add(bytes), ms.max(last)));
+        if bytes >= TELLS_BYTES {
+            self.bytes_per_s = self.bytes_per_s.min(bytes.saturating_mul(1000) / last_ms.max(1)).max(1);
         }
     }
 
@@ -151,6 +163,8 @@ impl Drain {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn guest(pid: i32, bytes: u64) -> HostedGuest {
@@ -201,6 +215,23 @@ mod tests {
         assert!(!drain.is_finished());
         drain.see(&[]);
         assert!(drain.is_finished() && drain.report("n2".into()).guests.len() == 5);
+    }
+
+    #[test]
+    fn time_of_a_guest_under_way_does_not_slow_the_link() {
+        const MIB: u64 = 1 << 20;
+        let mut drain = Drain::new(Some(12_000), 100 * MIB);
+        let all: Vec<HostedGuest> = (1..6).map(|pid| guest(pid, 200 * MIB)).collect();
+        drain.see(&all);
+        drain.take_turns(64 * MIB);
+        drain.begun -= Duration::from_millis(2000);
+        drain.see(&all[1..]);
+        drain.take_turns(64 * MIB);
+        drain.begun -= Duration::from_millis(1900);
+        drain.see(&all[1..]);
+        drain.take_turns(64 * MIB);
+        assert_eq!(states(&drain), [(1, '-'), (2, 'g'), (3, 'w'), (4, 'w'), (5, 'w')]);
+        assert!(drain.bytes_per_s > 95 * MIB, "{}", drain.bytes_per_s);
     }
 
     #[test]
