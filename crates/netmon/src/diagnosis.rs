@@ -2,7 +2,7 @@
 //!
 //! A queue is at its limit if it holds at least three quarters of what it may hold: a queue whose
 //! next packet does not fit is rarely full to the last byte. It stays there if that was so at every
-//! sample for [`STAYS_US`]. Each such time is told once.
+//! sample for `STAYS_US`. Each such time is told once.
 
 use std::collections::HashMap;
 

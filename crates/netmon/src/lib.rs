@@ -1,11 +1,11 @@
 //! Where messages queue between programs: in PVM, in sockets, in queueing disciplines and in
 //! devices (`tern netmon`).
 //!
-//! The core is pure: records and their file ([`record`], [`file`]), parsers of what the kernel and
-//! PVM tell ([`parse`]), the state of all queues ([`book`]), how well a period is kept ([`pace`]),
-//! what is wrong ([`diagnosis`]), and what people and programs read ([`render`]). Around it are
-//! sources, which read ([`source`]), samplers, which call them at their times ([`sampler`]), and
-//! the command ([`command`]).
+//! The core is pure: records and their file ([`record`], [`mod@file`]), parsers of what the kernel
+//! and PVM tell ([`parse`]), the state of all queues ([`book`]), how well a period is kept
+//! ([`pace`]), what is wrong ([`diagnosis`]), and what people and programs read ([`render`]).
+//! Around it are sources, which read ([`source`]), samplers, which call them at their times
+//! ([`sampler`]), and the command ([`command`]).
 #![forbid(unsafe_code)]
 
 pub mod book;
