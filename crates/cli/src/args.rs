@@ -3,6 +3,7 @@
 mod builds;
 mod trace;
 mod usage;
+mod why;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -16,6 +17,7 @@ use identity::NodeName;
 pub use builds::{MAKE_HELP, Make, SPREAD_HELP, Shell, Spread, SpreadOptions};
 pub use trace::{TRACE_HELP, Trace};
 pub use usage::{Usage, UsageBy};
+pub use why::Why;
 
 /// The directories of a node.
 #[derive(Clone, Debug, Args)]
@@ -290,18 +292,6 @@ pub enum Policy {
         #[arg(required = true, value_name = "NAME=VALUE", value_parser = assignment)]
         changes: Vec<(String, String)>,
     },
-}
-
-/// The arguments of `tern why`.
-#[derive(Clone, Debug, Args)]
-pub struct Why {
-    /// PID at home
-    pub pid: i32,
-    /// Also tell whether the process could move to this node
-    pub node: Option<String>,
-    /// How to show the report
-    #[command(flatten)]
-    pub output: Output,
 }
 
 /// The arguments of `tern pin`.

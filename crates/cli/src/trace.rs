@@ -31,14 +31,14 @@ pub(crate) fn trace(dirs: &Dirs, args: &Trace, host: Host) -> Result<u8, Error> 
     let interrupts = (host.interrupts)().map_err(|source| Error::Local { what: "watch for interrupts", source })?;
     let begun = Instant::now();
     let mut tally = Tally::default();
-    let Some(first) = ask(dirs, args.pid)? else { return Err(Error::NotAway { pid: args.pid }) };
+    let Some(first) = ask(dirs, args)? else { return Err(Error::NotAway { pid: args.pid }) };
     tally.begin(&first);
     let over = args.for_s.map(|s| Duration::from_secs(s.into()));
     loop {
         let left = over.map_or(EVERY, |over| over.saturating_sub(begun.elapsed()).min(EVERY));
         let interrupted = left.is_zero() || waited(&interrupts, left)?;
         // A process that has ended has no owner, of which the daemon would tell.
-        match ask(dirs, args.pid) {
+        match ask(dirs, args) {
             Ok(report) => tally.see(report.as_ref()),
             Err(_) if !std::path::Path::new(&format!("/proc/{}", args.pid)).exists() => break,
             Err(e) => return Err(e),
@@ -52,8 +52,8 @@ pub(crate) fn trace(dirs: &Dirs, args: &Trace, host: Host) -> Result<u8, Error> 
     Ok(crate::show(args.output, &counts, || shown(&counts)))
 }
 
-fn ask(dirs: &Dirs, pid: i32) -> Result<Option<CallsReport>, Error> {
-    match client::ask(dirs, &Request::Calls { pid })? {
+fn ask(dirs: &Dirs, args: &Trace) -> Result<Option<CallsReport>, Error> {
+    match client::ask(dirs, &Request::Calls { pid: args.pid, family: args.family })? {
         Answer::Calls(report) => Ok(report),
         _ => Err(client::unexpected()),
     }

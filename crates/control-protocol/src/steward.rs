@@ -110,6 +110,8 @@ pub enum ToSteward {
     Calls {
         /// PID of the process, at home.
         pid: i32,
+        /// Also of its children, theirs, and its relatives there, those that have ended included.
+        family: bool,
     },
     /// End the room: bodies are killed, deputies exit as if killed.
     Close,

@@ -47,6 +47,8 @@ pub enum Request {
     Calls {
         /// PID at home.
         pid: i32,
+        /// Also of its children, theirs, and its relatives there, those that have ended included.
+        family: bool,
     },
     /// Place the program in the memfd; the process that asks becomes its deputy.
     Run {

@@ -39,7 +39,7 @@ pub(crate) fn answer(
         Request::Nodes => Ok(Answer::Nodes(nodes(daemon))),
         Request::Ps => Ok(ps(daemon, peer)),
         Request::Why { pid, to } => why(daemon, peer, pid, to),
-        Request::Calls { pid } => calls_of(daemon, peer, pid),
+        Request::Calls { pid, family } => calls_of(daemon, peer, pid, family),
         Request::Move { pid, to, wish } => {
             Ok(Answer::Moved { legs: moving::relocate(daemon, Tool { peer, socket: tool }, pid, to.as_deref(), wish)? })
         }
@@ -204,9 +204,9 @@ pub(crate) fn owner_or_root(peer: Peer, pid: i32, what: &'static str) -> Result<
     if peer.uid == 0 || peer.uid == owner { Ok(owner) } else { Err(Error::NotAllowed { what }) }
 }
 
-fn calls_of(daemon: &Arc<Daemon>, peer: Peer, pid: i32) -> Result<Answer, Error> {
+fn calls_of(daemon: &Arc<Daemon>, peer: Peer, pid: i32, family: bool) -> Result<Answer, Error> {
     owner_or_root(peer, pid, "asking after another user's process")?;
-    Ok(Answer::Calls(calls::calls(daemon, pid)))
+    Ok(Answer::Calls(calls::calls(daemon, pid, family)))
 }
 
 fn invite(

@@ -60,6 +60,15 @@ pub enum CallPlace {
     Home,
 }
 
+/// The processes whose calls are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CallsOf {
+    /// The process alone.
+    Process,
+    /// All processes of the room that descend from the same one that came there.
+    Family,
+}
+
 /// How often a process has made a call that one place served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallCount {

@@ -143,6 +143,25 @@ fn calls_are_counted_where_they_are_served() {
     assert!(!at_home.status.success() && at_home.errors().contains("is not away"), "{}", at_home.errors());
 }
 
+/// Calls of children count with the family alone.
+#[test]
+fn calls_of_children_are_counted_with_the_family() {
+    let lab = common::lab_of(&common::options(2));
+    let argv = ["tern", "run", "--on", "n2", "--", "sh", "-c", "while :; do (ulimit -n 100); done"];
+    let _guest = Guest(quiet(lab.in_node("n1", argv)).spawn().unwrap());
+    eventually("it is away", || json(&lab, "n1", &["ps", "--json"])[0]["node"] == "n2");
+    // The shell is older than its children.
+    let rows = json(&lab, "n1", &["ps", "--json"]);
+    let pids = rows.as_array().unwrap().iter().map(|row| row["guest"]["pid"].as_i64().unwrap());
+    let pid = pids.min().unwrap().to_string();
+    let limits = |flags: &[&str]| {
+        let report = json(&lab, "n1", &[&["trace", &pid, "--for", "1s", "--json"], flags].concat());
+        report["rows"].as_array().unwrap().iter().any(|row| row["call"] == "prlimit64")
+    };
+    assert!(limits(&["--family"]));
+    assert!(!limits(&[]));
+}
+
 #[test]
 fn who_lives_in_a_container_stays_home() {
     let lab = common::lab_of(&common::options(2));

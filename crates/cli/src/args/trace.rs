@@ -18,6 +18,9 @@ pub struct Trace {
     /// Count the calls and their time, as strace -c does: the only kind of report so far
     #[arg(short, long, default_value_t = true)]
     pub count: bool,
+    /// Count also the calls of its children and theirs, those that end meanwhile included
+    #[arg(short, long)]
+    pub family: bool,
     /// Stop after this time, such as 10s or 5m, instead of at Ctrl-C or when the process ends
     #[arg(long = "for", value_name = "TIME", value_parser = seconds)]
     pub for_s: Option<u32>,

@@ -141,7 +141,7 @@ fn obey(room: &Arc<Room>, message: ToSteward, fds: Vec<OwnedFd>) -> Result<FromS
             Ok(FromSteward::Used { host, owner, cpu_us: room.table().room_us })
         }
         ToSteward::Why { pid } => Ok(FromSteward::Why { lines: why(room, pid) }),
-        ToSteward::Calls { pid } => room.calls_of(pid).map(FromSteward::Calls),
+        ToSteward::Calls { pid, family } => room.calls_of(pid, family).map(FromSteward::Calls),
         ToSteward::Traffic => {
             let counters = room.link.downlink().map(link::Sender::counters);
             Ok(FromSteward::Traffic {

@@ -4,18 +4,20 @@ use crate::room::call_counts::PATIENCE;
 use crate::room::state::Room;
 use control_protocol::calls::{CallPlace, CallRow, CallsReport};
 use room_protocol::ToRoom;
-use room_protocol::message::{self, CallCount};
+use room_protocol::message::{self, CallCount, CallsOf};
 
 impl Room {
-    /// Gives the calls that a process has made in the room; `None` if it is not there.
+    /// Gives the calls that a process, or its family, has made in the room; `None` if the process
+    /// is not there.
     ///
     /// # Errors
     /// The room does not answer.
-    pub fn calls_of(&self, pid: i32) -> Result<Option<CallsReport>, String> {
+    pub fn calls_of(&self, pid: i32, family: bool) -> Result<Option<CallsReport>, String> {
         if !self.table().deputies.contains_key(&pid) {
             return Ok(None);
         }
-        let rows = self.call_inquiries.inquire(pid, || self.tell(&ToRoom::CountCalls { pid }));
+        let whose = if family { CallsOf::Family } else { CallsOf::Process };
+        let rows = self.call_inquiries.inquire(pid, || self.tell(&ToRoom::CountCalls { pid, whose }));
         let rows = rows.ok_or_else(|| format!("{} has not answered within {PATIENCE:?}", self.args.host))?;
         let rows = rows.into_iter().map(row).collect();
         Ok(Some(CallsReport { pid, node: self.args.host.clone(), rows }))

@@ -87,7 +87,7 @@ impl ToRoom {
             | Push { pid }
             | Filled { pid }
             | Broken { pid, .. }
-            | CountCalls { pid }
+            | CountCalls { pid, .. }
             | Release { pid } => Some(*pid),
             Clock { .. }
             | Open(_)

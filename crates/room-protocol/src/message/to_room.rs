@@ -228,6 +228,8 @@ pub enum ToRoom {
     CountCalls {
         /// PID of the process, at home.
         pid: i32,
+        /// Which calls are meant.
+        whose: CallsOf,
     },
     /// End the room.
     Close,

@@ -30,10 +30,32 @@ impl CallCounts {
     }
 }
 
+/// The counts of a process, and those of it with its descendants and other relatives.
+#[derive(Clone, Debug, Default)]
+pub struct FamilyCounts {
+    /// Calls of the process alone.
+    pub own: Arc<CallCounts>,
+    /// Calls of all processes of this room that descend from the same one that came here, also of
+    /// those that have ended.
+    pub family: Arc<CallCounts>,
+}
+
+impl FamilyCounts {
+    /// The counts of a new child.
+    pub fn child(&self) -> FamilyCounts {
+        FamilyCounts { own: Arc::default(), family: self.family.clone() }
+    }
+
+    fn note(&self, nr: u32, place: CallPlace, took: Duration) {
+        self.own.note(nr, place, took);
+        self.family.note(nr, place, took);
+    }
+}
+
 /// A call that is under way, to be counted when it is answered.
 #[derive(Debug)]
 pub struct TimedCall {
-    counts: Arc<CallCounts>,
+    counts: FamilyCounts,
     nr: u32,
     began: Instant,
     asks_home: AtomicBool,
@@ -41,7 +63,7 @@ pub struct TimedCall {
 
 impl TimedCall {
     /// A call that begins now.
-    pub fn begin(counts: Arc<CallCounts>, nr: u32) -> TimedCall {
+    pub fn begin(counts: FamilyCounts, nr: u32) -> TimedCall {
         TimedCall { counts, nr, began: Instant::now(), asks_home: AtomicBool::new(false) }
     }
 
@@ -72,7 +94,7 @@ mod tests {
 
     #[test]
     fn calls_are_counted_where_they_were_served() {
-        let counts = Arc::new(CallCounts::default());
+        let counts = FamilyCounts::default();
         TimedCall::begin(counts.clone(), 39).ends(&Answer::Value(1));
         TimedCall::begin(counts.clone(), 39).ends(&Answer::Continue);
         for _ in 0..2 {
@@ -80,8 +102,17 @@ mod tests {
             forwarded.asks_home();
             forwarded.ends(&Answer::Value(1));
         }
-        let rows: Vec<_> = counts.rows().iter().map(|row| (row.nr, row.place, row.calls)).collect();
+        let rows: Vec<_> = counts.own.rows().iter().map(|row| (row.nr, row.place, row.calls)).collect();
         assert_eq!(rows, [(39, CallPlace::Node, 1), (39, CallPlace::Room, 1), (39, CallPlace::Home, 2)]);
-        assert!(counts.rows().iter().all(|row| row.longest_ns <= row.total_ns));
+        assert!(counts.own.rows().iter().all(|row| row.longest_ns <= row.total_ns));
+    }
+
+    #[test]
+    fn a_childs_calls_are_its_familys_too() {
+        let parent = FamilyCounts::default();
+        TimedCall::begin(parent.clone(), 39).ends(&Answer::Continue);
+        TimedCall::begin(parent.child(), 39).ends(&Answer::Continue);
+        let calls = |counts: &CallCounts| counts.rows().iter().map(|row| row.calls).sum::<u64>();
+        assert_eq!((calls(&parent.own), calls(&parent.family)), (1, 2));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::sandbox::porter::body::IPC_LOCK;
 use crate::sandbox::spares::Spare;
-use crate::state::call_counts::{CallCounts, TimedCall};
+use crate::state::call_counts::{FamilyCounts, TimedCall};
 use crate::state::cpu_times::{Before, CpuTicks};
 use image::Used;
 use os::process::Limit;
@@ -66,8 +66,8 @@ pub struct Guest {
     pub locked: LockedMemory,
     /// A program that it executes would have rights that it has given up (`tracer/rights.rs`).
     pub gains_by_exec: bool,
-    /// Counts of its calls.
-    pub calls: Arc<CallCounts>,
+    /// Counts of its calls, and of its family's.
+    pub calls: FamilyCounts,
 }
 
 /// How much memory a process may lock at home. The kernel here knows of no capability of its own by
@@ -155,7 +155,7 @@ impl Guest {
             gains_by_exec: false,
             is_first_of_all: false,
             locked: LockedMemory::default(),
-            calls: Arc::default(),
+            calls: FamilyCounts::default(),
         }
     }
 
@@ -168,7 +168,13 @@ impl Guest {
 
     /// A child of this one, as fork(2) makes it.
     pub fn child(&self) -> Guest {
-        Guest { unclaimed: HashMap::new(), before: None, traced: ToBeTraced::No, calls: Arc::default(), ..self.clone() }
+        Guest {
+            unclaimed: HashMap::new(),
+            before: None,
+            traced: ToBeTraced::No,
+            calls: self.calls.child(),
+            ..self.clone()
+        }
     }
 
     /// Whether it asks home for the attributes of this descriptor.

@@ -36,7 +36,7 @@ pub fn obey(room: &Arc<Shared>, message: ToRoom) -> bool {
         ToRoom::Open(_) => tracing::error!("home opened the room twice"),
         ToRoom::Yield { inode } => held::give_up(room, inode),
         ToRoom::Report => report::tell(room),
-        ToRoom::CountCalls { pid } => report::tell_calls(room, pid),
+        ToRoom::CountCalls { pid, whose } => report::tell_calls(room, pid, whose),
         ToRoom::Close => return false,
         ToRoom::Suspend { for_ms } => {
             tracing::info!("the room is suspended for at most {} s", for_ms / 1000);

@@ -2,7 +2,7 @@
 
 use crate::state::shared::Shared;
 use room_protocol::ToHome;
-use room_protocol::message::{BodyUsage, CALL_COUNTS_MAX};
+use room_protocol::message::{BodyUsage, CALL_COUNTS_MAX, CallsOf};
 
 /// Tells home what every body uses now.
 pub fn tell(room: &Shared) {
@@ -15,9 +15,12 @@ pub fn tell(room: &Shared) {
     room.tell(&ToHome::Usage { bodies, room_us });
 }
 
-/// Tells home which calls a process has made here, and how long they took.
-pub fn tell_calls(room: &Shared, pid: i32) {
-    let counts = room.guests().get(pid).map(|guest| guest.calls.clone());
+/// Tells home which calls a process, or its whole family, has made here, and how long they took.
+pub fn tell_calls(room: &Shared, pid: i32, whose: CallsOf) {
+    let counts = room.guests().get(pid).map(|guest| match whose {
+        CallsOf::Process => guest.calls.own.clone(),
+        CallsOf::Family => guest.calls.family.clone(),
+    });
     let mut rows = counts.map_or_else(Vec::new, |counts| counts.rows());
     rows.truncate(CALL_COUNTS_MAX);
     room.tell(&ToHome::Calls { pid, rows });
