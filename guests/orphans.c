@@ -11,7 +11,9 @@ int main(int argc, char **argv) {
     CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0 && prctl(PR_GET_CHILD_SUBREAPER, &value) == 0 && value == 1);
     pid_t me = getpid(), child = fork();
     if (child == 0) {
+        pid_t parent = getpid();
         if (fork() == 0) {
+            CHECK(getppid() == parent);
             sigset_t set;
             sigemptyset(&set), sigaddset(&set, SIGUSR1);
             sigprocmask(SIG_BLOCK, &set, NULL);

@@ -147,19 +147,22 @@ fn calls_are_counted_where_they_are_served() {
 #[test]
 fn calls_of_children_are_counted_with_the_family() {
     let lab = common::lab_of(&common::options(2));
-    let argv = ["tern", "run", "--on", "n2", "--", "sh", "-c", "while :; do (ulimit -n 100); done"];
+    let argv = ["tern", "run", "--on", "n2", "--", "sh", "-c", "while :; do (ulimit -n 100); sh -c :; done"];
     let _guest = Guest(quiet(lab.in_node("n1", argv)).spawn().unwrap());
     eventually("it is away", || json(&lab, "n1", &["ps", "--json"])[0]["node"] == "n2");
     // The shell is older than its children.
     let rows = json(&lab, "n1", &["ps", "--json"]);
     let pids = rows.as_array().unwrap().iter().map(|row| row["guest"]["pid"].as_i64().unwrap());
     let pid = pids.min().unwrap().to_string();
-    let limits = |flags: &[&str]| {
+    let rows = |flags: &[&str]| {
         let report = json(&lab, "n1", &[&["trace", &pid, "--for", "1s", "--json"], flags].concat());
-        report["rows"].as_array().unwrap().iter().any(|row| row["call"] == "prlimit64")
+        report["rows"].as_array().unwrap().clone()
     };
-    assert!(limits(&["--family"]));
-    assert!(!limits(&[]));
+    let (own, family) = (rows(&[]), rows(&["--family"]));
+    let has = |rows: &[Value], call: &str, place: &str| rows.iter().any(|r| r["call"] == call && r["place"] == place);
+    assert!(has(&family, "prlimit64", "home") && !has(&own, "prlimit64", "home"), "{own:?} {family:?}");
+    // The room knows a parent that lives there.
+    assert!(has(&family, "getppid", "room") && !has(&family, "getppid", "home"), "{family:?}");
 }
 
 #[test]

@@ -119,6 +119,7 @@ impl Asked {
             Class::Refused(errno) => self.refuse(i32::from(errno.0)),
             Class::Local | Class::Unused => self.local(),
             Class::Home if self.nr as i64 == libc::SYS_setpgid => self.set_group(),
+            Class::Home if self.nr as i64 == libc::SYS_getppid => self.parent(),
             Class::Home => self.forward(),
             Class::Special(special) => self.special(special),
         }
@@ -215,6 +216,15 @@ impl Asked {
     fn refuse_for(self, errno: i32, why: &str) {
         self.room.home.refused(self.who.pid, self.nr, why);
         self.value(-i64::from(errno));
+    }
+
+    /// getppid: the room knows a parent that lives here.
+    fn parent(self) {
+        let parent = self.room.guests().parent_here(self.who.pid);
+        match parent {
+            Some(parent) => self.value(parent.into()),
+            None => self.forward(),
+        }
     }
 
     /// The deputy makes the call, as the row describes it.
@@ -465,9 +475,11 @@ impl Asked {
         // What this kernel would keep of a file that stays home nobody would tell it to forget.
         let is_kept = self.standin(4).is_some_and(StandinId::is_file);
         let writable = self.args[2] & libc::PROT_WRITE as u64 != 0;
-        let open_for_writing = os::process::fd_info(self.waiting.host_tid.0, self.args[4] as i32)
-            .is_ok_and(|i| i.flags & libc::O_ACCMODE != libc::O_RDONLY);
-        if is_kept || (writable && open_for_writing && !self.is_memory(self.args[4] as i32)) {
+        let open_for_writing = || {
+            os::process::fd_info(self.waiting.host_tid.0, self.args[4] as i32)
+                .is_ok_and(|i| i.flags & libc::O_ACCMODE != libc::O_RDONLY)
+        };
+        if is_kept || (writable && open_for_writing() && !self.is_memory(self.args[4] as i32)) {
             self.go_home(libc::ENODEV);
         } else {
             self.here();

@@ -12,6 +12,7 @@ use room_protocol::message::{Descriptor, Place, StandinId};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A thread of a guest, by the home's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -66,6 +67,12 @@ pub struct Guest {
     pub locked: LockedMemory,
     /// A program that it executes would have rights that it has given up (`tracer/rights.rs`).
     pub gains_by_exec: bool,
+    /// Tells its stay here from one before under the same number.
+    pub stay: StayId,
+    /// The process that made it here, as long as home has not said otherwise.
+    pub parent: Option<Parent>,
+    /// Home has ended it: its children may have another parent there already.
+    pub is_ended: bool,
     /// Counts of its calls, and of its family's.
     pub calls: FamilyCounts,
 }
@@ -123,6 +130,27 @@ fn in_order(descriptors: &[Descriptor]) -> Vec<i32> {
     all.into_iter().map(|d| d.fd).collect()
 }
 
+/// One stay of a process in this room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StayId(u64);
+
+impl StayId {
+    /// One that no other stay has.
+    fn fresh() -> StayId {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        StayId(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// A parent that lives here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parent {
+    /// Its number at home.
+    pid: i32,
+    /// Its stay here.
+    stay: StayId,
+}
+
 /// A new descriptor at home, with its open file in the room.
 #[derive(Debug)]
 pub struct Accepted {
@@ -155,6 +183,9 @@ impl Guest {
             gains_by_exec: false,
             is_first_of_all: false,
             locked: LockedMemory::default(),
+            stay: StayId::fresh(),
+            parent: None,
+            is_ended: false,
             calls: FamilyCounts::default(),
         }
     }
@@ -166,9 +197,12 @@ impl Guest {
         self.ignored & FELT_AT_HOME.iter().fold(0, |set, signal| set | 1u64 << (signal - 1))
     }
 
-    /// A child of this one, as fork(2) makes it.
-    pub fn child(&self) -> Guest {
+    /// A child of this one, as fork(2) makes it. `own_pid` is this one's number at home.
+    pub fn child(&self, own_pid: i32) -> Guest {
         Guest {
+            stay: StayId::fresh(),
+            parent: Some(Parent { pid: own_pid, stay: self.stay }),
+            is_ended: false,
             unclaimed: HashMap::new(),
             before: None,
             traced: ToBeTraced::No,
@@ -236,6 +270,18 @@ impl Guests {
     /// A process, by its number at home.
     pub fn get(&self, pid: i32) -> Option<&Guest> {
         self.processes.get(&pid)
+    }
+
+    /// The parent of a process, if it has lived here since it made the process: home need not be
+    /// asked. What home has ended, or what has left, is nobody's parent as far as this room knows.
+    pub fn parent_here(&self, pid: i32) -> Option<i32> {
+        let Parent { pid, stay } = self.get(pid)?.parent?;
+        self.get(pid).filter(|parent| parent.stay == stay && !parent.is_ended).map(|_| pid)
+    }
+
+    /// Home has ended a process.
+    pub fn end(&mut self, pid: i32) {
+        self.processes.get_mut(&pid).into_iter().for_each(|guest| guest.is_ended = true);
     }
 
     /// As [`Guests::get`], to change it.
@@ -350,5 +396,24 @@ impl Guests {
     /// Returns the part of these ticks that home's kernel does not count.
     pub fn ticks_away(&self, pid: i32) -> CpuTicks {
         ticks(self.get(pid).and_then(|guest| guest.before.as_ref()).map_or_else(Used::default, |before| before.away))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parent_is_known_as_long_as_it_is_here() {
+        let mut guests = Guests::default();
+        guests.add(7, Guest::new(&[], 0, 0));
+        let child = guests.get(7).unwrap().child(7);
+        guests.add(8, child);
+        assert_eq!((guests.parent_here(7), guests.parent_here(8)), (None, Some(7)));
+        guests.end(7);
+        assert_eq!(guests.parent_here(8), None, "home has ended it");
+        guests.remove(7);
+        guests.add(7, Guest::new(&[], 0, 0));
+        assert_eq!(guests.parent_here(8), None, "another process has its number");
     }
 }

@@ -90,6 +90,7 @@ fn obey_about_bodies(room: &Shared, message: ToRoom) -> Result<(), Box<ToRoom>> 
         ToRoom::GoOn { pid } => room.orders.give(Order::GoOn { pid }),
         ToRoom::Kill { pid } => {
             forget_move(room, pid);
+            room.guests().end(pid);
             room.orders.give(Order::Kill { pid });
         }
         ToRoom::Release { pid } => {

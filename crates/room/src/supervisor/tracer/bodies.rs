@@ -96,7 +96,7 @@ impl Tracer {
     pub fn adopt(&mut self, child: HostTid, pid: i32, parent: Who) {
         self.lost.take(pid);
         let mut guests = self.room.guests();
-        let like_its_parent = guests.get(parent.pid).map(Guest::child);
+        let like_its_parent = guests.get(parent.pid).map(|guest| guest.child(parent.pid));
         like_its_parent.into_iter().for_each(|guest| guests.add(pid, guest));
         guests.add_thread(child, Who { pid, tid: pid });
         drop(guests);
