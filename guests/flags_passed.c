@@ -1,28 +1,6 @@
 // The flags of descriptors that come in messages are home's, wherever the receiver takes them.
 // calls: fcntl sendmsg recvmsg
-#include "socket.h"
-
-static void pass(int through, int fd) {
-    char control[CMSG_SPACE(sizeof(int))] = {0};
-    struct iovec v = {"f", 1};
-    struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
-    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-    *c = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int))};
-    memcpy(CMSG_DATA(c), &fd, sizeof fd);
-    CHECK(sendmsg(through, &m, 0) == 1 && close(fd) == 0);
-}
-
-static int take(int from) {
-    char control[CMSG_SPACE(sizeof(int))] = {0}, text;
-    struct iovec v = {&text, 1};
-    struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
-    CHECK(recvmsg(from, &m, 0) == 1);
-    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-    CHECK(c && c->cmsg_type == SCM_RIGHTS);
-    int fd;
-    memcpy(&fd, CMSG_DATA(c), sizeof fd);
-    return fd;
-}
+#include "pass.h"
 
 int main(int argc, char **argv) {
     (void)argc, (void)argv;
@@ -35,7 +13,7 @@ int main(int argc, char **argv) {
     const char *of[] = {"stream", "one that does not wait", "pipe to read", "pipe to write", "file", "file to append to"};
     int passed[] = {a, b, tube[0], tube[1], file, appended};
     const int all = sizeof passed / sizeof *passed;
-    for (int n = 0; n < all; n++) pass(ends[0], passed[n]);
+    for (int n = 0; n < all; n++) pass(ends[0], passed[n]), CHECK(close(passed[n]) == 0);
     GUEST_POINT();
     for (int n = 0; n < all; n++) {
         int fd = take(ends[1]);

@@ -1,4 +1,4 @@
-// Who closes the last descriptor of a terminal's master has hung up when that returns; another process had it, too, and waits for something else.
+// A process that closes the last descriptor of a terminal's master has hung up when close returns. Another process had the descriptor, too, and waits for something else.
 // calls: close ioctl setsid rt_sigtimedwait
 #include "guest.h"
 
