@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// A layer, from the program down to the wire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Layer {
     /// A PVM daemon: packets for another host, or for a task.

@@ -67,7 +67,7 @@ pub enum Granted {
     Reclaimed,
 }
 
-/// What one host has promised.
+/// Promises of one host.
 #[derive(Clone, Debug, Default)]
 pub struct Grants(Vec<Grant>);
 
@@ -87,8 +87,8 @@ impl Grants {
             self.0.push(grant);
             return Ok(Granted::Free);
         };
-        // It holds this host, too.
-        if other.claim.others + 1 < claim.others + 2 {
+        // Each would have this host besides its others: the holder of more gives it up.
+        if other.claim.others <= claim.others {
             return Err(other.claim.holder);
         }
         *other = grant;
@@ -125,7 +125,7 @@ pub struct Host {
     pub unused_s: u32,
 }
 
-/// What a program wants, at its home.
+/// The wish of a program, at its home.
 #[derive(Clone, Debug)]
 pub struct Wish {
     /// The program that wants hosts.

@@ -17,7 +17,7 @@ const TIME_MAX_S: f64 = 366.0 * 86_400.0;
 #[derive(Clone, Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, after_help = HELP)]
 pub struct Args {
-    /// What to do instead of monitoring
+    /// The command instead of monitoring
     #[command(subcommand)]
     pub what: Option<What>,
     /// Sampling period, milliseconds; fractions are allowed. Daemons, tasks and devices are sampled
@@ -45,8 +45,8 @@ pub struct Args {
     #[arg(short = 'p', long = "process", value_name = "PID|NAME")]
     pub processes: Vec<String>,
     /// The layers to look at, with commas between
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = LayerName::ALL)]
-    pub layers: Vec<LayerName>,
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Layer::ALL)]
+    pub layers: Vec<Layer>,
     /// Sample with real-time priority (SCHED_FIFO): other programs of this machine wait for that
     #[arg(long = "rt")]
     pub real_time: bool,
@@ -66,7 +66,7 @@ const HELP: &str = "\
 Estimates have a ~. What the kernel does not tell is left out; docs/netmon.md says why.
 Exit status: 0, also if queues are full; 1 if a file cannot be read or written; 2 for a wrong command line.";
 
-/// What else the command does.
+/// A command other than monitoring.
 #[derive(Clone, Debug, Subcommand)]
 pub enum What {
     /// Draw each queue of a recording as an SVG file
@@ -101,46 +101,6 @@ pub struct Show {
     /// Print every change as a line of CSV
     #[arg(long, conflicts_with = "json")]
     pub csv: bool,
-}
-
-/// A layer, as the user names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum LayerName {
-    /// Daemons of PVM
-    Daemon,
-    /// Tasks of PVM
-    Task,
-    /// Sockets: TCP, UDP, raw and Unix
-    Socket,
-    /// Queueing disciplines and their classes
-    Discipline,
-    /// Packets that processors have received
-    Backlog,
-    /// Devices: rings and byte queue limits, collisions, drops
-    Device,
-}
-
-impl LayerName {
-    const ALL: [LayerName; 6] = [
-        LayerName::Daemon,
-        LayerName::Task,
-        LayerName::Socket,
-        LayerName::Discipline,
-        LayerName::Backlog,
-        LayerName::Device,
-    ];
-
-    /// Gives the layer.
-    pub fn layer(self) -> Layer {
-        match self {
-            LayerName::Daemon => Layer::Daemon,
-            LayerName::Task => Layer::Task,
-            LayerName::Socket => Layer::Socket,
-            LayerName::Discipline => Layer::Discipline,
-            LayerName::Backlog => Layer::Backlog,
-            LayerName::Device => Layer::Device,
-        }
-    }
 }
 
 /// Whether duplicates of descriptors are held, as the user says it.

@@ -19,7 +19,7 @@ enum Error {
     /// A file cannot be read or written.
     #[error("cannot {doing} {}: {source}", path.display())]
     File {
-        /// What was tried.
+        /// The step that failed.
         doing: &'static str,
         /// Path of the file.
         path: PathBuf,

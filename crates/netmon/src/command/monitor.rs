@@ -65,7 +65,7 @@ fn is_readable(fd: BorrowedFd<'_>) -> bool {
 
 fn plan(args: &Args) -> Plan {
     let processes = if args.processes.is_empty() { Choice::All } else { Choice::Named(args.processes.clone()) };
-    let layers = args.layers.iter().map(|name| name.layer()).filter(|l| *l != Layer::Daemon || !args.no_tickle);
+    let layers = args.layers.iter().copied().filter(|l| *l != Layer::Daemon || !args.no_tickle);
     Plan {
         layers: layers.collect(),
         interfaces: args.interfaces.clone(),

@@ -13,7 +13,7 @@ use crate::render::{csv, json, plain, table};
 /// Lines of the table on a terminal.
 const LINES: usize = 40;
 
-/// What is printed while it goes on.
+/// The kind of output while netmon runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Printed {
     Nothing,
@@ -127,7 +127,7 @@ impl Sinks {
     }
 }
 
-/// What was found wrong, and notes.
+/// Formats findings and notes.
 pub fn remarks(book: &Book) -> String {
     let findings = book.findings.iter().map(|finding| table::finding(finding, book));
     let notes = book.notes.iter().map(|note| plain(note) + "\n");

@@ -18,7 +18,7 @@ use serde_json::Value;
 /// Bandwidth of the nodes' links, bits per second: little, so that a link is full soon.
 const RATE_BITS: u64 = 8_000_000;
 
-/// What scripts use: `until_ CONDITION` waits for it.
+/// Functions of scripts: `until_ CONDITION` waits for it.
 const TOOLS: &str = r#"
 until_() {
     local tries=0

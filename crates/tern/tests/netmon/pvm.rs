@@ -72,7 +72,7 @@ fn messages_that_wait_in_a_task_are_counted_exactly() {
         until_ '[ -e sent ]'
         tern netmon -t 3 --json -f lo > said & netmon=$!
         until_ 'grep -q 46137344 said'
-        sleep 1.5
+        until_ 'grep -q receiver-does-not-read said'
         touch go; until_ '[ -e taken ]'
         wait $netmon
         cat said
@@ -191,7 +191,7 @@ fn messages_that_wait_to_be_sent_are_counted() {
         echo "handler $handler"
         tern netmon -t 2 --json --layers task > said & netmon=$!
         until_ 'grep -q tx_messages said'
-        sleep 0.3; touch go; until_ '[ -e received ]'
+        touch go; until_ '[ -e received ]'
         wait $netmon; cat said
         readelf -n /usr/lib/x86_64-linux-gnu/libpvm3.so.3 | grep 'Build ID'
         halts"#,

@@ -29,7 +29,7 @@ END
     let said = |part: &str| notes.iter().any(|note| note.contains(part));
     assert!(said("interface vanishing0 has vanished") && said("find interface never0"), "{notes:?}");
     assert!(said("no process no-such-program now") && said("no task and no daemon of PVM"), "{notes:?}");
-    // It went on to its end.
+    // netmon went on to its end.
     let others = recording.objects("device", |object| object["name"] == "lo");
     assert_eq!((others.len(), recording.gone(others[0])), (1, None));
     assert!(recording.of_type("end").next().unwrap()["elapsed_us"].as_u64() >= Some(3_000_000));
