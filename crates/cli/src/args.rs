@@ -78,7 +78,7 @@ pub enum Command {
     Evict(Evict),
     /// Get hosts for a program, or give them back
     Hosts {
-        /// What is asked
+        /// The question or order
         #[command(subcommand)]
         what: Hosts,
     },

@@ -70,7 +70,7 @@ pub enum Begun {
 
 /// How a child ended.
 pub struct Ended {
-    /// It ended with status 0.
+    /// The child ended with status 0.
     pub success: bool,
     /// CPU time of it and its children, used here, microseconds.
     pub cpu_us: u64,

@@ -79,7 +79,7 @@ struct Tally {
 }
 
 impl Tally {
-    /// What was counted before does not count.
+    /// Begins the sums: calls before this moment do not count.
     fn begin(&mut self, report: &CallsReport) {
         self.nodes.push(report.node.clone());
         self.before = by_key(report);
@@ -93,7 +93,7 @@ impl Tally {
             self.before.clear();
         }
         let now = by_key(report);
-        // It has left and come back meanwhile.
+        // The process has left and come back meanwhile.
         let began_anew =
             self.before.iter().any(|(key, before)| now.get(key).is_none_or(|row| row.calls < before.calls));
         if began_anew {

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What is asked of a node about its drain.
+/// A question or order to a node about its drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DrainOrder {
     /// Tell the plan; nobody leaves.
@@ -64,14 +64,14 @@ pub enum DrainState {
     Waits,
     /// Its home moves it.
     Goes,
-    /// It has left.
+    /// The guest has left.
     Gone {
         /// After so long, milliseconds.
         after_ms: u64,
     },
-    /// It cannot leave before the deadline.
+    /// The guest cannot leave before the deadline.
     TooLate,
-    /// It cannot leave.
+    /// The guest cannot leave.
     Stays {
         /// The reason, in words.
         why: String,

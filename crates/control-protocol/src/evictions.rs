@@ -1,4 +1,4 @@
-//! What a node's log of evictions holds: guests that it sent away, and hosts that this home lost.
+//! Entries of a node's log of evictions: guests that it sent away, and hosts that this home lost.
 
 use serde::{Deserialize, Serialize};
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// The most hosts that a program may want.
 pub const WANTED_MAX: u32 = 1024;
 
-/// What is asked about the hosts of a program.
+/// A question or order about the hosts of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HostsOrder {
     /// Which programs hold hosts? Users see their own, root all.

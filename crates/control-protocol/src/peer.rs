@@ -120,7 +120,7 @@ pub enum PeerRequest {
     ClaimHost {
         /// The program, and what it holds.
         claim: Claim,
-        /// It holds the node already.
+        /// The holder holds the node already.
         renews: bool,
     },
     /// A program of mine does not hold your node any more.

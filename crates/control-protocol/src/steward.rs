@@ -163,8 +163,8 @@ pub enum ToSteward {
         /// Whose processes the room has that it leaves.
         owner: u32,
     },
-    /// Steward to steward: has your room the other end of this stream? What follows on this
-    /// connection the two agree on.
+    /// Steward to steward: has your room the other end of this stream? The two agree on the
+    /// messages that follow on this connection.
     Stream(StreamSought),
     /// Whose processes does the room have? Answered by [`FromSteward::Owner`].
     Owner,

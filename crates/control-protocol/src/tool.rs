@@ -142,7 +142,7 @@ pub enum Request {
     Drain {
         /// The name of the node; this one, if absent.
         node: Option<String>,
-        /// What is asked.
+        /// The question or order.
         order: DrainOrder,
     },
     /// Get hosts for a program, or give them back. Answered by [`Answer::Hosts`].
@@ -160,7 +160,7 @@ pub enum Request {
         /// How many are wanted.
         lines: u32,
     },
-    /// What have users of this home used? Users see their own rows, root all. Answered by
+    /// Tell the use by users of this home. Users see their own rows, root all. Answered by
     /// [`Answer::Usage`].
     Usage {
         /// The last days that are wanted, today included.
@@ -168,7 +168,7 @@ pub enum Request {
     },
 }
 
-/// What a person says about being at a machine.
+/// The word of a person about being at a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PresenceWord {
     /// Somebody is there, with or without input.
@@ -355,7 +355,7 @@ pub struct NodeRow {
     pub alive: bool,
     /// It is the node that is asked.
     pub here: bool,
-    /// It has said that it is suspended.
+    /// The node has said that it is suspended.
     pub suspended: Option<Suspension>,
     /// Newest load that has come, and its age in milliseconds.
     pub load: Option<(Load, u64)>,

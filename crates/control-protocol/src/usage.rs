@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct UsageReport {
     /// Name of the home.
     pub home: String,
-    /// What users have used. Users see their own rows, root all.
+    /// Use by user, host and day. Users see their own rows, root all.
     pub rows: Vec<Row>,
     /// How the machine spent its time, by day.
     pub hours: Vec<DayHours>,

@@ -25,7 +25,7 @@ impl<K> Entry<K> {
     }
 }
 
-/// What an arrival changed.
+/// The change of the order by an arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// The receiver is not in the list.

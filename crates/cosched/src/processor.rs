@@ -46,7 +46,7 @@ pub enum RegisterError {
 /// The settings of a real processor.
 #[derive(Clone, Copy, Debug)]
 pub struct ProcessorSettings {
-    /// What an arrival does.
+    /// The rule for arrivals.
     pub rule: ArrivalRule,
     /// The time for which a task is preferred at most, microseconds.
     pub quantum_us: u64,

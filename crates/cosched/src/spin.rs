@@ -1,6 +1,6 @@
 //! Spinning before a receive blocks (IMPLICIT), and its bound on a processor that others want.
 
-/// What a task does at a receive.
+/// The next step of a task at a receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
     /// The message is there: take it.

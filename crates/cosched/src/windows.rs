@@ -20,7 +20,7 @@ const LEAST_US: u64 = 1_000;
 /// The longest part of a period, microseconds.
 const MOST_US: u64 = 60_000_000;
 
-/// What the tasks of a job may do.
+/// The two states of a job's tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// The first window has not begun. Tasks run as they would without windows.
@@ -34,9 +34,9 @@ pub enum Phase {
 /// One phase of the windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// What tasks may do.
+    /// The state of the tasks in this window.
     pub phase: Phase,
-    /// Number of the period, from 0. It is 0 before the first.
+    /// Number of the period, from 0; also 0 before the first.
     pub number: u64,
     /// Moment at which the phase ends, microseconds of the agreed clock.
     pub until_us: u64,

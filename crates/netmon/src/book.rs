@@ -85,9 +85,9 @@ pub struct Book {
     pub summary: Option<Summary>,
     /// Whether the recording ended as it should.
     pub is_complete: bool,
-    /// What was found wrong.
+    /// A queue that stays full, with its cause.
     pub findings: Vec<Finding>,
-    /// What the user should know.
+    /// A remark for the user.
     pub notes: Vec<String>,
     /// Time of the newest record, microseconds from the start.
     pub now_us: u64,

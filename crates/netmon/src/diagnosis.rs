@@ -312,7 +312,7 @@ mod tests {
         book.apply(&Record::Sample { at_us, object: 1, changes });
     }
 
-    /// What is found when these values last for a second.
+    /// Gives the findings when these values last for a second.
     fn lasting(book: &mut Book, values: &[(u8, u64)]) -> Vec<Cause> {
         let mut diagnosis = Diagnosis::default();
         let mut found = Vec::new();

@@ -59,7 +59,7 @@ impl Block {
     }
 }
 
-/// What was read of a file.
+/// The records of a file, as far as it could be read.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Recording {
     /// The records of all whole blocks.

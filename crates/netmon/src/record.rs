@@ -1,4 +1,4 @@
-//! What a recording is made of.
+//! The records of a recording.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,7 @@
 //! The accounts of this home (`tern usage`): a thread looks now and then what was used, and notes
 //! it. The rules are pure ([`::policy::accounts`]).
 //!
-//! What users' processes use here comes from /proc, what they use away from the rooms' stewards,
+//! The use of users' processes here comes from /proc, their use away from the rooms' stewards,
 //! whom hosts tell what their kernels have counted. A room that is lost takes with it what it has
 //! used since the last look.
 
@@ -69,7 +69,7 @@ fn look(daemon: &Daemon) {
     (last.at, last.processes) = (Some(now), processes);
 }
 
-/// What the rooms of this home have used so far; none of one that does not answer.
+/// Gives the use of this home's rooms so far, without those that do not answer.
 fn rooms_used(daemon: &Daemon) -> Vec<(RoomId, Option<RoomUsage>)> {
     let stewards = rooms::stewards(&daemon.options.run_dir).into_iter();
     stewards.map(|(id, steward)| (id, steward.used().ok())).collect()

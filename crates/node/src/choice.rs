@@ -58,10 +58,10 @@ pub(crate) fn named(
 }
 
 /// Checks that a node takes guests: where the user has a room already, nobody else asks the node.
-/// What was heard of it may be old, so it is asked before it is given up.
+/// News of the node may be old, so this asks the node before giving it up.
 ///
 /// # Errors
-/// It takes none.
+/// The node takes none.
 fn check_takes_guests(daemon: &Arc<Daemon>, member: &Member) -> Result<(), Error> {
     let heard = daemon.table().load(member.id, Instant::now());
     if heard.is_none_or(|(load, _)| load.rooms_max > 0) {

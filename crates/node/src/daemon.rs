@@ -85,11 +85,11 @@ pub(crate) struct Daemon {
     pub(crate) departure: Departure,
     pub(crate) drains: Drains,
     pub(crate) suspending: Suspending,
-    /// What this node has promised to programs that hold it.
+    /// Promises of this node to programs that hold it.
     pub(crate) grants: Mutex<::policy::Grants>,
     pub(crate) program_hosts: ProgramHosts,
     pub(crate) books: Books,
-    /// What is known of its owner's presence; nothing until this machine is watched.
+    /// Presence of the owner; none until this machine is watched.
     pub(crate) presence: Mutex<Option<::policy::Presence>>,
     /// What moves from here to other nodes have taken lately.
     experience: Mutex<migration_plan::Experience>,

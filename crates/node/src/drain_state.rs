@@ -31,7 +31,7 @@ impl Drains {
 pub(crate) struct Drain {
     begun: Instant,
     by_ms: Option<u64>,
-    /// What the link carries, as the owner has set it; less, if it was seen to carry less.
+    /// Speed of the link, as the owner has set it; less, if guests were seen to leave more slowly.
     bytes_per_s: u64,
     /// The guests, in the order of the plan.
     pub(crate) guests: Vec<DrainedGuest>,
@@ -85,7 +85,7 @@ impl Drain {
     /// Orders the guests that wait, and says which of them cannot leave in time.
     pub(crate) fn plan(&mut self) {
         let now_ms = self.elapsed_ms();
-        // What is under way has its share of the link first, as far as it is not there already.
+        // Guests under way have the link first, for the bytes that are not there already.
         let going: u64 = self.of(&DrainState::Goes).map(|guest| guest.bytes).sum();
         let going_ms = going.saturating_mul(1000) / self.bytes_per_s;
         let going_ms = going_ms.saturating_sub(now_ms.saturating_sub(self.let_go_ms));

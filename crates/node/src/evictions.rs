@@ -19,7 +19,7 @@ const LOG: &str = "evictions.jsonl";
 /// A guest that was sent away is not taken again from its home's policy for so long.
 const UNWANTED_FOR: Duration = Duration::from_secs(600);
 
-/// What has become of orders.
+/// Results of orders.
 #[derive(Default)]
 pub(crate) struct Evictions {
     /// By home and PID there.
@@ -58,7 +58,7 @@ impl Evictions {
     }
 }
 
-/// Adds an entry to the log of evictions. What cannot be written is missed there, and nothing else.
+/// Adds an entry to the log of evictions. A failure to write loses the entry, and nothing else.
 pub(crate) fn log(run_dir: &Path, entry: &Eviction) {
     let line = serde_json::to_string(entry).map_err(std::io::Error::from);
     if let Err(e) = line.and_then(|line| log::append(run_dir, LOG, &line)) {

@@ -25,7 +25,7 @@ pub(crate) struct Known {
     admitted: bool,
     /// The membership protocol hears of it: it is alive unless it is suspended.
     heard: bool,
-    /// It has said that it will not answer for a while.
+    /// The member has said that it will not answer for a while.
     pub(crate) suspended: Option<Spell>,
 }
 

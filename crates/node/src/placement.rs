@@ -26,7 +26,7 @@ pub enum Refusal {
         /// For how long, seconds.
         since_s: u64,
     },
-    /// It has said that it will not answer for a while.
+    /// The node has said that it will not answer for a while.
     #[error("node {name} is suspended (for {since_s} s)")]
     Suspended {
         /// The name of the node.

@@ -122,7 +122,7 @@ struct Watch {
     share: Share,
     /// The devices, while the owner wants them to be watched.
     input: Option<Input>,
-    /// What others were told last.
+    /// The presence that others were told last.
     told: Availability,
 }
 

@@ -108,7 +108,7 @@ fn answer(pid: i32, state: Option<&RecallState>) -> TakenBack {
 /// Starts the thread that moves a process away.
 fn begin(daemon: &Arc<Daemon>, departing: Departing, states: &mut HashMap<i32, RecallState>) {
     let pid = departing.pid;
-    // It is told once that it stays, however often it is tried.
+    // The log tells once that a process stays, however often this node tries.
     let is_news = !matches!(states.get(&pid), Some(RecallState::Failed { .. }));
     states.insert(pid, RecallState::UnderWay);
     let moving = Arc::clone(daemon);

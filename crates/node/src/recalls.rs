@@ -10,9 +10,9 @@ pub(crate) enum RecallState {
     Offered { since: Instant },
     /// A thread moves it.
     UnderWay,
-    /// It could not leave.
+    /// The process could not leave.
     Failed { at: Instant, why: String },
-    /// It has gone to this node.
+    /// The process has gone to this node.
     Gone { at: Instant, to: String },
 }
 

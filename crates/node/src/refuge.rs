@@ -35,7 +35,7 @@ pub(crate) struct Departing {
 /// Moves the process away. Gives where it is then.
 ///
 /// # Errors
-/// It cannot leave, and runs where it was.
+/// A guest that cannot leave, and runs where it was.
 pub(crate) fn leave(daemon: &Arc<Daemon>, departing: &Departing, by: &By) -> Result<String, Error> {
     let pid = departing.pid;
     let options = match departing.reason {

@@ -37,7 +37,7 @@ pub struct Input {
     looked: Instant,
 }
 
-/// What was found of one kind of source.
+/// The sources of one kind that were found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// The kind, for people.

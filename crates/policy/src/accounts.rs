@@ -56,11 +56,11 @@ pub enum State {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Hours {
-    /// It hosted processes of other homes.
+    /// The machine hosted processes of other homes.
     pub hosting_ms: u64,
-    /// It was in use.
+    /// The machine was in use.
     pub in_use_ms: u64,
-    /// It was idle.
+    /// The machine was idle.
     pub idle_ms: u64,
 }
 
@@ -169,7 +169,8 @@ pub fn used_between(before: &HashMap<i32, Seen>, now: &HashMap<i32, Seen>) -> BT
         let known_ms = same(seen, before).map_or(0, |earlier| earlier.cpu_ms);
         *used.entry(seen.user).or_default() += signed(seen.cpu_ms.saturating_sub(known_ms));
     }
-    // What a process had used by the first look is among what its parent's children have used now.
+    // The time that an ended process had used by the first look is in its parent's time for
+    // children now.
     for gone in before.values().filter(|seen| same(seen, now).is_none()) {
         if let Some(heir) = heir(gone, before, now) {
             *used.entry(heir.user).or_default() -= signed(gone.cpu_ms);

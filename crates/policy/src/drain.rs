@@ -4,7 +4,7 @@
 //! All guests leave over the node's one link, so how many have left at a time depends on their
 //! order alone, and is most where the quickest go first.
 
-/// What a guest's way takes whatever its memory, milliseconds.
+/// Time of a guest's way whatever its memory, milliseconds.
 const FIXED_MS: u64 = 100;
 
 /// One guest's place in the plan.

@@ -41,7 +41,7 @@ impl Availability {
     }
 }
 
-/// What is measured of a machine at one time.
+/// Measurements of a machine at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Readings {
     /// The time of the readings.
@@ -54,7 +54,7 @@ pub struct Readings {
     pub idle_after_ms: u32,
 }
 
-/// What is known of an owner's presence.
+/// Presence of an owner, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Presence {
     /// The last input.

@@ -59,7 +59,7 @@ pub struct Part {
     pub taken: u64,
 }
 
-/// What a look at a socket found.
+/// The result of a look at a socket.
 enum Peeked {
     /// So many bytes; 0 at the end of the stream.
     Bytes(usize),

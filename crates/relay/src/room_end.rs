@@ -205,7 +205,7 @@ impl RoomEnd {
         Ok(())
     }
 
-    /// Tells whether no process has the other end of the pair any more. That cannot be told when
+    /// Tells whether no process has the other end of the pair any more. This cannot be told when
     /// both directions were shut before.
     fn is_closed(&self) -> bool {
         let is_shut_twice = self.is_shut && self.has_shut;

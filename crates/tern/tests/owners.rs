@@ -140,7 +140,7 @@ impl Terminal {
     }
 }
 
-/// What n1 has heard of a node.
+/// Gives the news of a node that n1 has heard.
 fn availability(lab: &Lab, node: &str) -> String {
     let nodes = json(lab, "n1", &["nodes"]);
     let row = nodes.iter().find(|row| row["name"] == node).unwrap();

@@ -62,7 +62,7 @@ pub fn job(dirs: &Dirs, words: Vec<OsString>, host: Host) -> u8 {
 }
 
 impl Program {
-    /// What the coordinator is told.
+    /// Gives the news of this program for the coordinator.
     fn told(&self) -> Command {
         let text = |word: &OsString| word.to_string_lossy().into_owned();
         let arguments = self.argv.iter().skip(1).map(text);

@@ -1,4 +1,4 @@
-//! What a simulated processor and its tasks are like.
+//! Parameters of a simulated processor and its tasks.
 
 use serde::Serialize;
 

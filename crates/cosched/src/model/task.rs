@@ -1,6 +1,6 @@
 //! A simulated task.
 
-/// What becomes of a task that has reached the end of a stretch of computation.
+/// The next state of a task at the end of a stretch of computation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Milestone {
     /// A point at which the task receives a message.

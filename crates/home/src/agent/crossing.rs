@@ -97,9 +97,9 @@ fn other_stewards(room: &Room) -> Vec<PathBuf> {
 
 /// The result of asking one steward.
 enum Sought {
-    /// That steward does not have the other end, or drives itself.
+    /// The other steward does not have the other end, or drives itself.
     Elsewhere,
-    /// That steward has it, and the two did not agree: a moment later they may.
+    /// The other steward has the end, and the two did not agree: a moment later they may.
     Here,
     /// One of the two streams is gone.
     Over,

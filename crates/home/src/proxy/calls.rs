@@ -66,7 +66,7 @@ pub fn forward(room: &Room, id: CallId, pid: i32, tid: i32, call: Call) {
     if table.closes.delays(tid) {
         table.closes.delay(BodyCall { id, pid, tid, call });
         drop(table);
-        // It has the call made when it need not wait any more.
+        // The poller has the call made when it need not wait any more.
         return room.poller.wake();
     }
     let forwarded = try_forward(&mut table, id, pid, tid, call);

@@ -320,7 +320,7 @@ impl DeputyRestore {
             self.first()?.must("entering the working directory", libc::SYS_fchdir, [fd as u64, 0, 0, 0, 0, 0])?;
         }
         self.place_descriptors(room, pid)?;
-        // What has happened meanwhile to what it watches is known now.
+        // Edges of the watched descriptors that came meanwhile are known now.
         room.let_go(self.edges.standins());
         self.allow_as_before()?;
         let locks = std::mem::take(&mut self.locks);

@@ -17,7 +17,7 @@ pub struct CallInquiries {
 }
 
 impl CallInquiries {
-    /// Takes over the answer of the room. What nobody waits for is thrown away.
+    /// Takes over the answer of the room. Throws away an answer for which nobody waits.
     pub fn hear(&self, pid: i32, mut rows: Vec<CallCount>) {
         rows.truncate(CALL_COUNTS_MAX);
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);

@@ -54,7 +54,7 @@ impl RoomLink {
     /// Tells the room something, after all that has changed in the home's files until now.
     pub fn tell(&self, message: &ToRoom) {
         let Some(downlink) = self.downlink() else { return };
-        // What has come for a process came before what it is told next.
+        // Bytes that have come for a process go before this message.
         self.streams.flush(self);
         let seq = self.files().map_or(0, |files| files.flush_events());
         match postcard::to_stdvec(message) {

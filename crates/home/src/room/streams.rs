@@ -1,8 +1,8 @@
 //! The home ends of a room's streams (`relay`), and the sockets that may have one.
 //!
-//! A thread of its own pumps what the true sockets have received to the room. What the room has
-//! written goes into the sockets in the thread that receives it, at its place in the order of the
-//! room's messages: a call that the room asks for next finds it there.
+//! A thread of its own pumps bytes that the true sockets have received to the room. The thread that
+//! receives the room's messages writes the room's bytes into the sockets, at their place in the
+//! order of the messages: a call that the room asks for next finds them there.
 
 use crate::room::crossing_talk::TalkEvent;
 use crate::room::crossings::Crossings;
@@ -295,8 +295,8 @@ pub fn may_stream(room: &Room, standin: StandinId) -> bool {
     is_plain_stream(&file) && !is_anybody_elses(room, &file)
 }
 
-/// Gives the socket of a stand-in. What came with a process is not held yet, and is not held from
-/// here on: the stand-in may be closed by now, and nobody would let its file go.
+/// Gives the socket of a stand-in. A socket that came with a process is not held yet, and this does
+/// not begin to hold it: the stand-in may be closed by now, and nobody would let its file go.
 fn socket_of(room: &Room, standin: StandinId) -> Option<Arc<OwnedFd>> {
     let anchored = room.table().anchors.get(&standin).map(|anchor| anchor.file.clone());
     if anchored.is_some() {

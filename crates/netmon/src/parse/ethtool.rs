@@ -1,4 +1,4 @@
-//! What drivers tell by ethtool's netlink (Documentation/networking/ethtool-netlink.rst).
+//! Parses drivers' answers by ethtool's netlink (Documentation/networking/ethtool-netlink.rst).
 
 use super::bytes::{u16_at, u32_at, u64_at};
 use super::netlink::{self, attribute, find};

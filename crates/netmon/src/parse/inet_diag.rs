@@ -1,4 +1,4 @@
-//! What the kernel tells of TCP, UDP and raw sockets (linux/inet_diag.h, sock_diag(7)).
+//! Parses the kernel's answers about TCP, UDP and raw sockets (linux/inet_diag.h, sock_diag(7)).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

@@ -1,4 +1,4 @@
-//! What the kernel tells of links, queueing disciplines and classes (rtnetlink(7)).
+//! Parses the kernel's answers about links, queueing disciplines and classes (rtnetlink(7)).
 
 use super::bytes::{text, u32_at, u64_at};
 use super::netlink::{self, find};

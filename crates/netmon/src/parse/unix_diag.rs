@@ -1,4 +1,4 @@
-//! What the kernel tells of Unix sockets (linux/unix_diag.h, sock_diag(7)).
+//! Parses the kernel's answers about Unix sockets (linux/unix_diag.h, sock_diag(7)).
 
 use super::bytes::{text, u32_at};
 use super::inet_diag::{BY_FAMILY, Memory};

@@ -1,4 +1,4 @@
-//! What people and programs read: tables, JSON lines, CSV and SVG.
+//! Output for people and programs: tables, JSON lines, CSV and SVG.
 
 pub mod csv;
 pub mod json;

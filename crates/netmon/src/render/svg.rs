@@ -26,7 +26,7 @@ pub struct Point {
 /// A queue over time.
 #[derive(Clone, Debug, Default)]
 pub struct Curve {
-    /// What is drawn.
+    /// The column that is drawn.
     pub title: String,
     /// Name of the vertical axis.
     pub unit: String,

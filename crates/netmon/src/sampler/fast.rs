@@ -83,7 +83,7 @@ impl Orders {
     }
 }
 
-/// What samplers share.
+/// State that both samplers share.
 #[derive(Clone, Debug)]
 pub struct Shared {
     /// The clock of all records.
@@ -143,7 +143,7 @@ struct Slot {
     before: Option<Lengths>,
 }
 
-/// What was read of a socket: of the receive queue and of the send queue.
+/// The values of a socket's receive queue and send queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Lengths {
     rx: u64,

@@ -1,4 +1,4 @@
-//! What samplers send: records, of which unchanged values are left out.
+//! Records that samplers send. Unchanged values are left out.
 
 use std::collections::HashMap;
 use std::sync::mpsc::SyncSender;

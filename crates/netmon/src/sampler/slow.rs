@@ -24,7 +24,7 @@ const SOCKETS_NS: u64 = 100_000_000;
 /// Processes, rings and PVM's daemons are looked at so often, nanoseconds.
 const RARE_NS: u64 = 1_000_000_000;
 
-/// What the slow sampler reads.
+/// The sources of the slow sampler.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The layers to look at.

@@ -30,7 +30,7 @@ struct KnownTask {
     task: Task,
     /// Its number; `None`: it has not begun to use PVM.
     object: Option<u32>,
-    /// It cannot be read: that is told once.
+    /// The task cannot be read: netmon tells that once.
     is_unreadable: bool,
 }
 

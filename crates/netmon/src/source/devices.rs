@@ -27,7 +27,7 @@ struct Ethtool {
     family: u16,
 }
 
-/// What changes rarely, or is only told slowly.
+/// Values that change rarely, or that a driver tells slowly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rare {
     rings: Rings,
@@ -36,7 +36,7 @@ pub struct Rare {
     speed: Option<u64>,
 }
 
-/// What a queue of a device holds (Documentation/ABI/testing/sysfs-class-net-queues).
+/// The fill of a device's queue (Documentation/ABI/testing/sysfs-class-net-queues).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     bytes: u64,

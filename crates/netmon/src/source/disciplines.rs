@@ -20,7 +20,7 @@ pub struct Disciplines {
 /// A discipline or a class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// What the kernel tells.
+    /// The kernel's counters.
     pub told: Discipline,
     /// Whether it is a class.
     pub is_class: bool,

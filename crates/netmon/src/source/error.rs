@@ -6,7 +6,7 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {doing}: {source}")]
 pub struct Error {
-    /// What was tried, a verb with its object.
+    /// The step that failed, a verb with its object.
     pub doing: String,
     /// The system's error.
     pub source: io::Error,

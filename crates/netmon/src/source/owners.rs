@@ -16,7 +16,7 @@ pub struct Owner {
     pub program: String,
 }
 
-/// What was found of the owners of sockets.
+/// Owners of sockets, as far as they were found.
 #[derive(Clone, Debug, Default)]
 pub struct Owners {
     by_inode: HashMap<u32, Owner>,

@@ -71,7 +71,7 @@ impl Daemon {
     pub fn open(pid: i32, time: Duration) -> Result<Daemon> {
         let began = os::process::began(pid)?;
         let mut log = log(pid)?;
-        // What was written before is not read.
+        // netmon does not read older lines.
         let length = log.seek(SeekFrom::End(0)).map_err(|e| Error::new("read the log of a PVM daemon", e))?;
         let budget = Budget {
             limit_bytes: setting(pid, "PVMDLOGMAX").and_then(|value| value.to_str()?.parse().ok()).unwrap_or(LOG_BYTES),
@@ -165,7 +165,8 @@ impl Drop for Daemon {
     }
 }
 
-/// Opens the log that the daemon has open. What is no file, anybody may have named so.
+/// Opens the log that the daemon has open. Refuses all but a regular file: anybody may have made
+/// another kind under this name.
 fn log(pid: i32) -> Result<File> {
     let directory = format!("/proc/{pid}/fd");
     let failed = |e| Error::new(format!("find the log of PVM daemon {pid}"), e);

@@ -25,7 +25,7 @@ pub enum Told {
     Raw(RawSocket),
 }
 
-/// What is read of a socket in short periods.
+/// The values of a socket that the fast sampler reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// The bytes of both queues.
@@ -213,7 +213,7 @@ impl Sockets {
         Ok(Sockets { netlink, questions: [both(TCP), both(UDP), both(RAW)].concat(), raw_of: pid })
     }
 
-    /// Lists all sockets. What this kernel does not tell of is not asked for again.
+    /// Lists all sockets. Does not ask again for a kind of socket that this kernel does not list.
     pub fn all(&mut self) -> Result<Vec<Told>> {
         let mut found = Vec::new();
         let Sockets { netlink, questions, .. } = self;

@@ -7,7 +7,7 @@ pub struct Spot {
     pub slots: u32,
     /// How many jobs are there.
     pub jobs: u32,
-    /// It is the home of the jobs.
+    /// The home of the jobs.
     pub is_home: bool,
 }
 

@@ -19,11 +19,11 @@ const NEWEST: u64 = 4;
 /// The fate of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Worth {
-    /// It is executed as it is.
+    /// The program is executed as it is.
     Stays,
-    /// It is executed here, and measured.
+    /// The program is executed here, and measured.
     Measured,
-    /// It goes to the best place.
+    /// The program goes to the best place.
     Goes,
 }
 

@@ -161,7 +161,7 @@ pub enum ToRoom {
     Way {
         /// The number of the way: both rooms know it by this.
         way: u64,
-        /// What is to be done.
+        /// The order about it.
         order: onward::WayOrder,
     },
     /// Of a process that goes on to another room, or whose memory is to go home ahead.

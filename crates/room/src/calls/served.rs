@@ -104,7 +104,7 @@ fn offer(waiting: &Waiting, file: Arc<OwnedFd>) {
     let given = os::seccomp::Given { file: file.as_fd(), close_on_exec: true, answers: false };
     let number = match os::seccomp::give(waiting.listener.as_fd(), waiting.id, given) {
         Ok(Some(number)) => i64::from(number),
-        // It has been killed.
+        // The thread has been killed.
         Ok(None) => return,
         Err(e) => -i64::from(e.errno()),
     };

@@ -28,7 +28,7 @@ pub fn settle(room: &Shared) {
         match why {
             StreamError::Closed => match streams.partner(standin) {
                 None => streams.close(standin),
-                // What the other one has not read of it goes home first.
+                // Bytes that the other one has not read go home first.
                 Some(partner) => room.orders.give(Order::Unstream { standin: partner }),
             },
             why => {

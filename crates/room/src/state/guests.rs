@@ -273,7 +273,7 @@ impl Guests {
     }
 
     /// The parent of a process, if it has lived here since it made the process: home need not be
-    /// asked. What home has ended, or what has left, is nobody's parent as far as this room knows.
+    /// asked. A process that home has ended, or that has left, counts as nobody's parent.
     pub fn parent_here(&self, pid: i32) -> Option<i32> {
         let Parent { pid, stay } = self.get(pid)?.parent?;
         self.get(pid).filter(|parent| parent.stay == stay && !parent.is_ended).map(|_| pid)

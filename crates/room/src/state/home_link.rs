@@ -39,7 +39,7 @@ impl HomeLink {
 
     /// Tells the home something. A link that fails ends the room by its receiver.
     pub fn tell(&self, message: &ToHome) {
-        // What guests wrote before is at home before.
+        // Bytes that guests wrote before go before this message.
         self.streams.flush(&self.uplink);
         let sent = match postcard::to_stdvec(message) {
             Ok(bytes) => self.uplink.send(Kind::Message, 0, 0, &[&bytes]),

@@ -82,7 +82,7 @@ enum StandinUse {
     Counted(u32),
     /// Home was asked whether it may be a stream, or it is one.
     Asked,
-    /// It stays a stand-in.
+    /// The descriptor stays a stand-in.
     Never,
 }
 

@@ -70,7 +70,7 @@ impl Ways {
         self.lock().remove(&way);
     }
 
-    /// Sends a frame of a stream. What goes by a way that broke is kept by its stream.
+    /// Sends a frame of a stream. The stream keeps a frame that goes by a broken way.
     pub fn send(&self, way: u64, frame: &[u8]) {
         let Some(link) = self.lock().get(&way).cloned() else { return };
         match link.send(Kind::Stream, 0, 0, &[frame]) {

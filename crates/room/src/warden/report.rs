@@ -1,4 +1,4 @@
-//! What the bodies use, for `tern ps` at home, and their calls, for `tern trace`.
+//! Reports the use of bodies, for `tern ps` at home, and their calls, for `tern trace`.
 
 use crate::state::shared::Shared;
 use room_protocol::ToHome;

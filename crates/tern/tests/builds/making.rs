@@ -118,7 +118,7 @@ fn a_build_goes_on_without_its_coordinator_and_without_hosts_that_refuse() {
     assert!(["a", "b", "c", "d"].iter().all(|target| !place.read(target).is_empty()));
     ok(&lab, "n1", &["policy", "set", "root-on=all"]);
     calm(&lab);
-    // It kills its coordinator, the parent of make.
+    // The recipe kills its coordinator, the parent of make.
     place.write("Makefile", "all: a b c d\n\nkill: ; kill -KILL $$(ps -o ppid= $$PPID)\na b c d: kill ; ./where $@\n");
     let output = place.run(&lab, "rm -f a b c d; tern make; echo status $?");
     assert!(output.text().contains("status 137"), "{}", output.text());

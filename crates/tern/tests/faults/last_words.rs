@@ -2,7 +2,7 @@
 
 use crate::told::{Faults, lab};
 
-/// What the program's user is told, and how it ended.
+/// The words to the program's user, and the end of the program.
 const SCRIPT: &str = "cd $(mktemp -d); tern run --on n2 -- true 2> told; echo $?; cat told";
 
 /// Failed before: the deputy had closed its standard error with that of the body, and the words

@@ -1,4 +1,4 @@
-//! What a process closes where it has gone, while its last body is still to end.
+//! Closes by a process at its new place, while its last body is still to end.
 
 use crate::told::{self, Faults, Script};
 

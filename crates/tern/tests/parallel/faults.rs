@@ -125,7 +125,7 @@ fn streams_go_on_without_daemons() {
     pairs.are_sound();
 }
 
-/// What the two tests above do, and 500 moves at the same time.
+/// Cuts and deaths as in the two tests above, and 500 moves at the same time.
 #[test]
 #[ignore = "two minutes: --full"]
 fn streams_are_sound_through_moves_cuts_and_deaths_of_daemons() {

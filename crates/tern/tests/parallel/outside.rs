@@ -42,7 +42,7 @@ print(*sorted(ends), sent.hexdigest(), came.hexdigest(), sep="\n", flush=True)
 "#;
 
 /// Moves the process at home that talks, which is job `python3 talk.py connect` with these
-/// arguments. What both sides printed is in the files `said` and `peer`.
+/// arguments. The output of both sides is in the files `said` and `peer`.
 fn moved(arguments: &str) -> String {
     format!(
         r#"

@@ -278,7 +278,7 @@ impl Tracer {
         self.signals.forget(pid);
         self.bodies.forget(pid);
         if awaited {
-            // What it had open here home has let go of when it is told so.
+            // Home lets go of the files that the process had open here before it hears of this.
             self.room.standins.settle();
             self.room.tell(&ToHome::Left { pid });
         }

@@ -153,7 +153,7 @@ impl Tracer {
                 let host = stopped.tid();
                 match if waited { self.hold(stopped, 0) } else { Some(stopped) } {
                     Some(stopped) => {
-                        // What it is to do itself is no reason to end its call.
+                        // Work for the thread itself is no reason to end its call.
                         let asked = self.injected.slept(host).map(|slept| (host.0, slept));
                         self.stale_stops.add(asked.filter(|(tid, _)| !self.stale_stops.threads.contains_key(tid)));
                         // A thread whose call is made again stands at the beginning of that, where

@@ -37,7 +37,7 @@ impl Tracer {
                 self.check_leaving(pid);
             }
             Some(_) => self.not_streamed(standin, "its process comes, goes, is stopped or sends much"),
-            // It was closed.
+            // The process has closed the stream.
             None => {}
         }
     }

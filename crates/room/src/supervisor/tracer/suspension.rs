@@ -1,7 +1,7 @@
 //! A suspended room: every thread of the bodies stands still.
 //!
-//! Each thread is asked to stop, as for a move. What the tracer sees of threads meanwhile, their
-//! ends apart, is kept, and handled when the suspension is over: the thread stands in its stop
+//! The tracer asks each thread to stop, as for a move. It keeps the events of threads meanwhile,
+//! their ends apart, and handles them when the suspension is over: the thread stands in its stop
 //! until then, and makes a call of home's again as after any other stop that nobody needs any more.
 //! A thread that waits for home in the kernel stops when home has answered, before its program's
 //! next instruction.
