@@ -11,6 +11,7 @@ mod checkpoint;
 mod citizen;
 mod crowd;
 mod figures;
+mod files;
 mod heap;
 mod jobs_over_nodes;
 mod memory;
@@ -25,6 +26,7 @@ mod report;
 mod rest;
 mod ring;
 mod run;
+mod start;
 mod stats;
 mod stream;
 mod streams;
@@ -51,6 +53,10 @@ pub struct Args {
 enum What {
     /// Measure placing a program, and its operations, beside the same natively
     Place(PlaceArgs),
+    /// Measure what a placed program and its children cost to start, beside the same natively
+    Start(On),
+    /// Measure programs that read, write, make and remove files, beside the same natively
+    Files(On),
     /// Measure families, pipes and builds of placed programs, beside the same natively
     Citizen(On),
     /// Measure the freeze time of moves by size, threads and descriptors
@@ -198,6 +204,8 @@ impl Error {
 pub fn main(args: &Args, run_dir: &std::path::Path, state: &std::path::Path) -> u8 {
     let printed = match &args.what {
         What::Place(args) => place::measure(args, run_dir).map(|f| figures::shown(&f, args.on.json)),
+        What::Start(on) => start::measure(on, run_dir).map(|f| figures::shown(&f, on.json)),
+        What::Files(on) => files::measure(on, run_dir).map(|f| figures::shown(&f, on.json)),
         What::Citizen(on) => citizen::measure(on, run_dir).map(|f| figures::shown(&f, on.json)),
         What::Move(args) => moving::measure(args, state).map(|report| match args.on.json {
             true => figures::json(&report),

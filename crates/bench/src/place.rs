@@ -31,7 +31,7 @@ impl Bench<'_> {
 
     /// Measures starting a program that does nothing: from before the fork until its parent knows
     /// that it ended.
-    fn null(&mut self) -> Result<(), Error> {
+    pub fn null(&mut self) -> Result<(), Error> {
         let argv = ["/bin/true".to_owned()];
         let samples = if self.args.quick { 20 } else { 300 };
         self.compare("null program", "us", samples, 1.0, |place| Ok(timed(place, &argv, Some(Stdio::null()))?.0))

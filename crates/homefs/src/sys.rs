@@ -243,6 +243,26 @@ pub(crate) fn read_dir(fd: BorrowedFd<'_>, buf: &mut [u8]) -> Result<usize> {
         .map(|n| n as usize)
 }
 
+/// Tells whether the file system of an open file limits the space of users, groups or projects
+/// (`quotactl_fd(2)`, Q_XGETQSTAT). A kernel or file system without quotas does not.
+pub(crate) fn enforces_quotas(file: BorrowedFd<'_>) -> bool {
+    // linux/dqblk_xfs.h: XQM_CMD(5), struct fs_quota_stat, FS_QUOTA_{U,G,P}DQ_ENFD.
+    const Q_XGETQSTAT: libc::c_int = (b'X' as libc::c_int) << 8 | 5;
+    const SUBCMD_SHIFT: u32 = 8;
+    const ENFORCED: u16 = 1 << 1 | 1 << 3 | 1 << 5;
+    #[repr(C)]
+    struct QuotaState {
+        version: i8,
+        flags: u16,
+        rest: [u64; 16],
+    }
+    let mut state = QuotaState { version: 0, flags: 0, rest: [0; 16] };
+    let command = Q_XGETQSTAT << SUBCMD_SHIFT;
+    // SAFETY: the kernel writes a struct of 80 bytes, which `state` has space for.
+    let asked = unsafe { libc::syscall(libc::SYS_quotactl_fd, file.as_raw_fd(), command, 0, &raw mut state) };
+    check(asked).is_ok() && state.flags & ENFORCED != 0
+}
+
 /// Gives this thread the lowest priority (`setpriority(2)`, which on Linux is per thread).
 pub(crate) fn let_others_first() {
     // SAFETY: numbers only.

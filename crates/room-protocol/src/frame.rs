@@ -47,6 +47,9 @@ pub enum Kind {
     Await = 15,
     /// Bytes of a stream, or a statement about it, encoded by `relay`.
     Stream = 16,
+    /// A raw FUSE request (to home) that the room answers itself. Home serves the request before it
+    /// takes the next frame.
+    Behind = 17,
 }
 
 /// The header of a frame.
@@ -56,7 +59,7 @@ pub struct Head {
     pub body_bytes: u32,
     /// What the body is.
     pub kind: Kind,
-    /// Number of the home file system, for [`Kind::Fuse`].
+    /// Number of the home file system, for [`Kind::Fuse`] and [`Kind::Behind`].
     pub mount: u16,
     /// To room: number of the newest invalidation sent before this frame. To home: number that is
     /// applied, for [`Kind::Applied`].
@@ -109,6 +112,7 @@ impl Head {
             14 => Kind::Advance,
             15 => Kind::Await,
             16 => Kind::Stream,
+            17 => Kind::Behind,
             other => return Err(HeadError::Kind(other)),
         };
         if body_bytes as usize > FRAME_BYTES_MAX {

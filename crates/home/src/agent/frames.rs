@@ -66,6 +66,14 @@ fn request(room: &Room, files: &Arc<Server>, mount: u16, body: &[u8]) {
     }
 }
 
+/// Serves a request that the room has answered itself, before the next frame is taken.
+fn behind(room: &Room, files: &Arc<Server>, mount: u16, body: &[u8]) {
+    let asker = room.process_of(homefs::proto::asker(body) as i32);
+    if room.contain(asker, || files.behind(mount, body)).is_none() {
+        files.fail(mount, body);
+    }
+}
+
 /// Takes frames until a request for files has come that others need not wait for (the mount that it
 /// is for); none when the room ends. Messages are obeyed before the next frame is taken, for their
 /// order matters; requests for files are not, but for some ends of open files. Who has its turn
@@ -75,6 +83,7 @@ fn take_turn(room: &Arc<Room>, files: &Arc<Server>, uplink: &Mutex<Receiver>, bo
     loop {
         let head = receiver.receive(body).map_err(|e| lost(room, &e)).ok()?;
         match head.kind {
+            Kind::Behind => behind(room, files, head.mount, body),
             Kind::Fuse if files.comes_first(body) => request(room, files, head.mount, body),
             Kind::Fuse if files.closes_stream(body) => {
                 let (room, files, body) = (room.clone(), files.clone(), body.clone());

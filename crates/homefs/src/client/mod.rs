@@ -6,6 +6,7 @@
 //! thread of its own applies invalidations in order, because the kernel may block it until a
 //! pending request has been answered. See `order` for the replies that may overtake invalidations.
 
+mod behind;
 mod idle;
 mod init;
 mod late;
@@ -13,6 +14,7 @@ mod local;
 mod mount;
 mod order;
 mod peek;
+mod promises;
 mod readers;
 
 pub use late::LateReply;
@@ -23,10 +25,12 @@ use crate::proto::{
     self, BatchForgetIn, ForgetOne, FsyncIn, InHeader, LK_FLOCK, LkIn, MAX_REQUEST_BYTES, OUT_HEADER_BYTES, Opcode,
     OpenOut, RELEASE_FLOCK_UNLOCK, ReleaseIn, ReplyBuf, Request, fopen,
 };
+use behind::{Behind, Promise};
 use idle::{Files, Opening, Release};
 use local::Locals;
 use mount::Mount;
 use order::{Blocks, Locked, NameAction, ReplyOrder};
+use promises::Bearing;
 use readers::READERS;
 use std::collections::VecDeque;
 use std::io;
@@ -41,6 +45,9 @@ pub trait Uplink: Send + Sync {
     /// Sends one request of the room's kernel. The thread that read the request from the kernel
     /// calls this; it must send at once.
     fn request(&self, mount: u16, bytes: &[u8]);
+    /// Sends one request that the room has answered, or is about to answer, itself. Home serves the
+    /// request before it takes the next message from the room.
+    fn behind(&self, mount: u16, bytes: &[u8]);
     /// Tells home that all invalidations up to this number are applied.
     fn applied(&self, seq: u64);
     /// Gives the line of `/proc/TID/syscall` of this thread (its id in the room), if available. It
@@ -126,6 +133,9 @@ pub struct Client {
     queued: Condvar,
     locals: Option<Locals>,
     files: Mutex<Files>,
+    behind: Mutex<Behind>,
+    /// Home has served all that was promised.
+    settled: Condvar,
 }
 
 /// What the reply to a request needs to know about it.
@@ -136,6 +146,18 @@ struct UnderWay {
     caller: u32,
     /// The thread that writes to a FIFO; 0 for other requests.
     fifo_writer: u32,
+    bearing: Bearing,
+}
+
+impl UnderWay {
+    fn promised(promise: Promise) -> UnderWay {
+        let (blocks, bearing) = (Blocks::default(), Bearing::Promised(promise));
+        UnderWay { blocks, opening: None, caller: 0, fifo_writer: 0, bearing }
+    }
+
+    fn is_answered(&self) -> bool {
+        matches!(self.bearing, Bearing::Promised(_))
+    }
 }
 
 #[derive(Default)]
@@ -167,6 +189,8 @@ impl Client {
             queued: Condvar::new(),
             locals: root.map(Locals::new),
             files: Mutex::default(),
+            behind: Mutex::default(),
+            settled: Condvar::new(),
         });
         for mount in 0..client.mounts.len() {
             for reader in 0..READERS {
@@ -193,10 +217,17 @@ impl Client {
             tracing::warn!(mount, bytes = bytes.len(), "home sent bytes that are no reply");
             return;
         };
-        let Some(UnderWay { blocks, opening, caller, fifo_writer }) = lock(&at.under_way).remove(&unique) else {
+        let Some(request) = lock(&at.under_way).remove(&unique) else {
             tracing::debug!(mount, unique, "home answered a request that is not pending");
             return;
         };
+        let is_answered = request.is_answered();
+        let UnderWay { blocks, opening, caller, fifo_writer, bearing } = request;
+        let changed = self.bear(mount, bearing, bytes);
+        if is_answered {
+            return;
+        }
+        let bytes = changed.as_deref().unwrap_or(bytes);
         if let (Some(opening), Some(fh)) = (opening, cached_handle(bytes)) {
             lock(&self.files).opened(opening, fh);
         }
@@ -318,7 +349,8 @@ impl Client {
         self.applied_changed.notify_all();
         self.locals.iter().for_each(Locals::close);
         for mount in &self.mounts {
-            let uniques: Vec<u64> = lock(&mount.under_way).drain().map(|(unique, _)| unique).collect();
+            let waits = |(unique, request): (u64, UnderWay)| (!request.is_answered()).then_some(unique);
+            let uniques: Vec<u64> = lock(&mount.under_way).drain().filter_map(waits).collect();
             uniques.into_iter().for_each(|unique| mount.write(&proto::status(unique, libc::ENOTCONN)));
         }
     }
@@ -374,6 +406,7 @@ impl Client {
             Some(Opcode::Release) if self.keeps_open(index, &request) => {
                 return mount.write(&proto::status(unique, 0));
             }
+            _ if self.promises(index, mount, &request, bytes) => return,
             Some(Opcode::Fsync) if self.is_told_by(&request) => return mount.write(&proto::status(unique, 0)),
             _ => {
                 if let (Some(Opcode::Setlk | Opcode::Setlkw), Ok(asked)) =
@@ -393,7 +426,8 @@ impl Client {
                 let blocks = Blocks::of(index, &request);
                 blocks.name.into_iter().for_each(|name| lock(&self.order).asks(name));
                 let (caller, fifo_writer) = (request.header.pid, fifo_writer(&request));
-                lock(&mount.under_way).insert(unique, UnderWay { blocks, opening, caller, fifo_writer });
+                let bearing = Bearing::of(&request);
+                lock(&mount.under_way).insert(unique, UnderWay { blocks, opening, caller, fifo_writer, bearing });
             }
         }
         if lock(&self.order).closed {
@@ -430,6 +464,7 @@ impl Client {
     fn keeps_open(&self, index: u16, request: &Request<'_>) -> bool {
         let Ok(release) = request.args().take::<ReleaseIn>() else { return false };
         self.uplink.closed(request.header.nodeid, release.fh);
+        lock(&self.behind).closed(index, release.fh);
         if release.release_flags & RELEASE_FLOCK_UNLOCK != 0 {
             lock(&self.files).hold(index, release.fh);
         }

@@ -24,9 +24,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use zerocopy::FromBytes;
 
 /// Directories that may be locked beside those that a request names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Locked {
     /// No other directories.
+    #[default]
     None,
     /// Those of a link(2) or rename(2), if this thread is in one. With the directories locked, it
     /// looks at the file, or into the other directory.
@@ -38,7 +39,7 @@ pub(super) enum Locked {
 }
 
 /// What the kernel may hold locked while a request is unanswered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Blocks {
     nodes: [u64; 2],
     pages: bool,

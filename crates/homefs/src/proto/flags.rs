@@ -39,6 +39,8 @@ pub mod fopen {
     pub const STREAM: u32 = 1 << 4;
     pub const NOFLUSH: u32 = 1 << 5;
     pub const PARALLEL_DIRECT_WRITES: u32 = 1 << 6;
+    /// Between a room and its home only: the room may answer writes before home has made them.
+    pub const BEHIND: u32 = 1 << 31;
 }
 
 /// `FATTR_*` flags, which tell the valid fields of [`SetattrIn`](super::SetattrIn).
@@ -74,6 +76,12 @@ pub const LK_FLOCK: u32 = 1 << 0;
 pub const LK_OF_OPEN_FILE: u32 = 1 << 31;
 /// FSYNC: the data only.
 pub const FSYNC_FDATASYNC: u32 = 1 << 0;
+/// WRITE writes back pages of the kernel's cache.
+pub const WRITE_CACHE: u32 = 1 << 0;
+/// The room must not answer writes of this file system before home has made them, because too
+/// little space is free. It stands in the unused word of the reply to WRITE, between a room and its
+/// home only.
+pub const SPACE_IS_SCARCE: u32 = 1;
 /// SETXATTR of an ACL: clear the set-group-id bit.
 pub const SETXATTR_ACL_KILL_SGID: u32 = 1 << 0;
 /// INVAL_ENTRY: look the name up again at its next use, do not forget it.

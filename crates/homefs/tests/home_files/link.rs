@@ -19,6 +19,7 @@ enum Down {
 
 enum Up {
     Request(u16, Vec<u8>),
+    Behind(u16, Vec<u8>),
     Applied(u64),
 }
 
@@ -26,6 +27,8 @@ enum Up {
 #[derive(Default)]
 pub struct Counts {
     pub requests: AtomicU64,
+    /// Requests that the room answered itself.
+    pub behind: AtomicU64,
     pub replies: AtomicU64,
     pub invalidations: AtomicU64,
     pub by_opcode: Mutex<std::collections::BTreeMap<u32, u64>>,
@@ -56,6 +59,10 @@ impl Uplink for UpEnd {
         tracing::debug!(opcode, bytes = bytes.len(), "request");
         *self.counts.by_opcode.lock().unwrap().entry(opcode).or_default() += 1;
         let _ = self.to_home.send(Up::Request(mount, bytes.to_vec()));
+    }
+    fn behind(&self, mount: u16, bytes: &[u8]) {
+        self.counts.behind.fetch_add(1, Ordering::Relaxed);
+        let _ = self.to_home.send(Up::Behind(mount, bytes.to_vec()));
     }
     fn applied(&self, seq: u64) {
         let _ = self.to_home.send(Up::Applied(seq));
@@ -176,6 +183,7 @@ impl Link {
                 delay(&mut random, most_delay_us);
                 match message {
                     Up::Request(mount, bytes) => drop(jobs.send((mount, bytes))),
+                    Up::Behind(mount, bytes) => applied.behind(mount, &bytes),
                     Up::Applied(seq) => applied.applied(seq),
                 }
             }

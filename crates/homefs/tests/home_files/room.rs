@@ -134,12 +134,15 @@ impl Room {
         let (client, counts, local) = (self.ends.0.clone(), self.counts.clone(), self.local.0.clone());
         let answer = move |question: &str| match question {
             "?local" => Some(local.display().to_string()),
+            "?behind" => Some(counts.behind.load(std::sync::atomic::Ordering::Relaxed).to_string()),
             "?reads" => Some(format!("{} {}", counts.reads(), client.local_bytes())),
             _ => None,
         };
         let (client, server) = (self.ends.0.clone(), self.ends.1.clone());
+        let room_client = client.clone();
+        let settle = move || room_client.wait_settled(DEADLINE);
         let before = move || client.wait_applied(server.flush_events());
-        carry(self.lines, self.stream.try_clone().unwrap(), other.try_clone().unwrap(), || (), answer.clone());
+        carry(self.lines, self.stream.try_clone().unwrap(), other.try_clone().unwrap(), settle, answer.clone());
         carry(BufReader::new(other.try_clone().unwrap()), other, self.stream, before, answer);
         let outcome = wait_for(self.agent, "room");
         if std::env::var_os("HOMEFS_COUNTS").is_some() {

@@ -44,6 +44,12 @@ impl Uplink for Files {
         let _ = self.room.home.uplink.send(Kind::Fuse, mount, 0, &[bytes]);
     }
 
+    fn behind(&self, mount: u16, bytes: &[u8]) {
+        let _ = self.room.home.uplink.send(Kind::Behind, mount, 0, &[bytes]);
+        // Bytes that go straight to another room wait until home has served the request.
+        self.room.home.streams.learn();
+    }
+
     fn current_call(&self, tid: u32) -> Option<String> {
         let host = self.thread(tid)?;
         os::waiting::line(host.0)
@@ -164,7 +170,7 @@ pub fn receive(mut downlink: Receiver, room: &Arc<Shared>, client: &Arc<Client>)
                     break "home broke the protocol of streams";
                 }
             },
-            Kind::Applied | Kind::Packed | Kind::Advance | Kind::Await => break "home sent what only a room sends",
+            Kind::Applied | Kind::Packed | Kind::Advance | Kind::Await | Kind::Behind => break "home sent what only a room sends",
         }
     };
     waiting.close();

@@ -23,6 +23,8 @@ pub(crate) struct Call<'a> {
     pub(crate) node: Arc<Node>,
     /// Whether the request names the node by its stand-in.
     pub(crate) stands_in: bool,
+    /// Whether the guest has its answer already.
+    pub(crate) is_behind: bool,
     /// Number of the newest invalidation before the server looked at anything.
     pub(crate) start: u64,
 }

@@ -30,10 +30,20 @@ impl Server {
         }
     }
 
+    /// Runs a request that the room has answered itself. Call it before the next message of the room
+    /// is looked at.
+    pub fn behind(self: &Arc<Self>, mount: u16, bytes: &[u8]) {
+        self.run_request(mount, bytes, true);
+    }
+
     /// Runs one request of mount `mount` in this thread, and replies through the outlet. The thread
     /// takes on the identity of the caller for good, so it must not do anything else with files.
     /// Malformed bytes are answered with an error or ignored.
     pub fn request(self: &Arc<Self>, mount: u16, bytes: &[u8]) {
+        self.run_request(mount, bytes, false);
+    }
+
+    fn run_request(self: &Arc<Self>, mount: u16, bytes: &[u8], is_behind: bool) {
         let start = self.seq.load(Ordering::Acquire);
         let request = match Request::parse(bytes) {
             Ok(request) => request,
@@ -50,7 +60,7 @@ impl Server {
             return self.refuse(mount, unique, Errno::STALE);
         };
         let stands_in = request.header.nodeid & STANDIN_BIT != 0;
-        let call = Call { mount, request, node, stands_in, start };
+        let call = Call { mount, request, node, stands_in, is_behind, start };
         BUFFER.with_borrow_mut(|buf| {
             buf.clear();
             match self.run(&call, buf) {

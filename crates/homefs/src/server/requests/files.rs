@@ -4,7 +4,7 @@ use super::open_mode::OpenMode;
 use crate::programs::{Ids, begins_at_home};
 use crate::proto::{
     self, CopyFileRangeIn, FallocateIn, FlushIn, FsyncIn, LseekIn, LseekOut, MAX_IO_BYTES, OpenIn, OpenOut, ReadIn,
-    ReleaseIn, ReplyBuf, WriteIn, WriteOut, fopen,
+    ReleaseIn, ReplyBuf, SPACE_IS_SCARCE, WriteIn, WriteOut, fopen,
 };
 use crate::server::Server;
 use crate::server::base::answer::{Answer, Call, Outcome, Refused};
@@ -20,6 +20,7 @@ use rustix::io::{Errno, Result};
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 impl Server {
     pub(crate) fn open(self: &Arc<Self>, call: &Call<'_>, buf: &mut ReplyBuf) -> Outcome {
@@ -94,11 +95,25 @@ impl Server {
         // Appended bytes go to the end of file at home, which may differ from where the room's
         // kernel would cache them.
         let cached = cached && !wanted.only_appends();
-        let kind = Kind::Writer { cached, appends: Default::default() };
+        let kind = Kind::Writer { cached, appends: Default::default(), failed: Default::default() };
         let open = Open { node: node.clone(), file, kind, opener: who.clone() };
         self.handles.insert(fh, open).inspect_err(|_| self.writer_gone(node))?;
-        let open_flags = if cached { fopen::KEEP_CACHE } else { fopen::DIRECT_IO };
-        Ok(OpenOut { fh, open_flags, backing_id: 0 })
+        let cache = if cached { fopen::KEEP_CACHE } else { fopen::DIRECT_IO };
+        let behind = if self.allows_behind(node, wanted) { fopen::BEHIND } else { 0 };
+        Ok(OpenOut { fh, open_flags: cache | behind, backing_id: 0 })
+    }
+
+    /// Tells whether the room may answer writes through this open before home has made them. Where
+    /// a file system is exported twice, the room must hear from home what it changes itself.
+    fn allows_behind(&self, node: &Node, wanted: OpenMode) -> bool {
+        let at_once = OFlags::SYNC | OFlags::DSYNC;
+        let export = self.export(node);
+        !wanted.flags.intersects(at_once) && !export.shares_file_system && !self.space_is_scarce(node)
+    }
+
+    fn space_is_scarce(&self, node: &Node) -> bool {
+        let export = self.export(node);
+        export.space.is_scarce(&export.any)
     }
 
     pub(crate) fn read(self: &Arc<Self>, call: &Call<'_>, buf: &mut ReplyBuf) -> Outcome {
@@ -130,23 +145,37 @@ impl Server {
         if matches!(open.kind, Kind::Stream) {
             return self.write_fifo(call, &write, data, open);
         }
-        let Kind::Writer { appends, .. } = &open.kind else { return Err(Refused(Errno::BADF)) };
+        let Kind::Writer { appends, failed, .. } = &open.kind else { return Err(Refused(Errno::BADF)) };
         let offset = i64::try_from(write.offset).map_err(|_| Errno::FBIG)?;
+        match failed.load(Ordering::Relaxed) {
+            0 => {}
+            errno if call.is_behind => return Err(Refused(Errno::from_raw_os_error(errno))),
+            _ => failed.store(0, Ordering::Relaxed),
+        }
         self.assume_writer(call, &open)?;
-        let size = if OFlags::from_bits_retain(write.flags).contains(OFlags::APPEND) {
+        let written = if OFlags::from_bits_retain(write.flags).contains(OFlags::APPEND) {
             let _turn = lock(appends);
-            let size = sys::write_at(open.file.as_fd(), data, -1, libc::RWF_APPEND)?;
-            let end = rustix::fs::tell(&*open.file)?;
-            if end != write.offset + size as u64 {
-                // Others had appended, so the room's kernel may have cached these bytes at the
-                // wrong place.
-                self.emit(&call.node, Change::Content);
-            }
-            size
+            sys::write_at(open.file.as_fd(), data, -1, libc::RWF_APPEND).and_then(|size| {
+                let end = rustix::fs::tell(&*open.file)?;
+                if end != write.offset + size as u64 {
+                    // Others had appended, so the room's kernel may have cached these bytes at the
+                    // wrong place.
+                    self.emit(&call.node, Change::Content);
+                }
+                Ok(size)
+            })
         } else {
-            sys::write_at(open.file.as_fd(), data, offset, 0)?
+            sys::write_at(open.file.as_fd(), data, offset, 0)
         };
-        buf.push(&WriteOut { size: size as u32, padding: 0 });
+        if call.is_behind && written != Ok(data.len()) {
+            let errno = written.err().unwrap_or(Errno::NOSPC);
+            failed.store(errno.raw_os_error(), Ordering::Relaxed);
+            // The room has cached the bytes.
+            self.emit(&call.node, Change::Content);
+        }
+        let written = written?;
+        let padding = if self.space_is_scarce(&call.node) { SPACE_IS_SCARCE } else { 0 };
+        buf.push(&WriteOut { size: written as u32, padding });
         Ok(Answer::Plain)
     }
 

@@ -1,6 +1,7 @@
 //! Exports: mounted file systems, each without what is mounted below it.
 
 use super::nodes::{Node, Nodes, reopen};
+use super::space::Space;
 use crate::server::error::ServeError;
 use crate::sys;
 use rustix::fs::{FileType, OFlags};
@@ -30,6 +31,7 @@ pub(crate) struct OpenExport {
     pub(crate) fsid: [u8; 8],
     /// Whether another export shows the same file system.
     pub(crate) shares_file_system: bool,
+    pub(crate) space: Space,
 }
 
 pub(crate) fn open_all(exports: &[Export], nodes: &Nodes) -> Result<Vec<OpenExport>, ServeError> {
@@ -66,5 +68,6 @@ fn open_one<F: FnOnce(Errno) -> ServeError>(
     let stat = rustix::fs::fstatfs(&any).map_err(failed("reading its file system id (fstatfs)"))?;
     // SAFETY: fsid_t is two ints without padding.
     let fsid = unsafe { std::mem::transmute_copy(&stat.f_fsid) };
-    Ok(OpenExport { path: export.path.clone(), tree: Arc::new(tree), any, root, fsid, shares_file_system: false })
+    let space = Space::of(&any);
+    Ok(OpenExport { path: export.path.clone(), tree: Arc::new(tree), any, root, fsid, shares_file_system: false, space })
 }

@@ -9,7 +9,7 @@ use super::vault::{Slot, Vaults};
 use rustix::io::{Errno, Result};
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// One open file description of the room.
@@ -31,6 +31,9 @@ pub(crate) enum Kind {
     Writer {
         cached: bool,
         appends: Arc<Mutex<()>>,
+        /// The error of a write that was behind: those behind it fail likewise, so that they leave
+        /// no gap. The next write that the guest waits for ends that.
+        failed: Arc<AtomicI32>,
     },
     Dir(Arc<Mutex<Listing>>),
     /// A FIFO, open through its stand-in.

@@ -21,5 +21,6 @@ pub(crate) mod nodes;
 pub(crate) mod offers;
 pub(crate) mod proc_path;
 pub(crate) mod removed;
+pub(crate) mod space;
 mod vault;
 pub(crate) mod waiting;

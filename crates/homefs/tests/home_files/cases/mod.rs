@@ -2,6 +2,7 @@
 
 mod basic;
 mod battery;
+mod behind;
 mod coherence;
 mod equal;
 mod fifos;
@@ -16,6 +17,8 @@ use crate::Case;
 pub const ALL: &[Case] = &[
     Case { name: "reads", home: basic::reads_home, room: basic::reads_room },
     Case { name: "battery", home: battery::home, room: battery::room },
+    Case { name: "behind", home: behind::home, room: behind::room },
+    Case { name: "rooms_behind", home: behind::home, room: behind::room },
     Case { name: "coherence", home: coherence::home, room: coherence::room },
     Case { name: "rooms_coherence", home: coherence::home, room: coherence::room },
     Case { name: "rooms_locks", home: locks::home, room: locks::room },
