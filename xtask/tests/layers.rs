@@ -133,7 +133,7 @@ fn nothing_depends_on_the_lab_but_the_binary() {
 /// alone; those of the last row, which are pure, may depend on each other.
 const ROWS: [&[&str]; 6] = [
     &["tern"],
-    &["node", "cli", "lab", "bench", "netmon"],
+    &["node", "cli", "lab", "bench", "netmon", "coscheduler"],
     &["home", "room"],
     &["checkpoint", "link", "homefs", "relay"],
     &["os", "packet", "identity"],

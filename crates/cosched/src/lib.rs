@@ -24,6 +24,8 @@
 
 mod cpu_use;
 mod curves;
+mod job;
+mod job_mode;
 mod local_share;
 pub mod model;
 mod order;
@@ -34,6 +36,8 @@ mod windows;
 
 pub use cpu_use::DecayedUse;
 pub use curves::{Experiment, NodeCode, NodeCodeTable, measure};
+pub use job::{Job, Process, ProcessKey};
+pub use job_mode::{JobMode, ModeName, UnknownModeName};
 pub use local_share::{LocalShare, LocalShareError, Preference};
 pub use order::{Arrival, Dispatch, Entry, OrderList};
 pub use processor::{Member, Processor, ProcessorSettings, RegisterError, TaskId};

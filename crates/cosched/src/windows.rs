@@ -90,6 +90,11 @@ impl Windows {
         }
     }
 
+    /// Gives the time that tasks run in each period, microseconds.
+    pub fn run_us(&self) -> u64 {
+        self.run_us
+    }
+
     /// Gives the length of a period, microseconds.
     pub fn period_us(&self) -> u64 {
         self.run_us + self.stop_us

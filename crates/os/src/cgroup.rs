@@ -7,6 +7,7 @@
 
 mod frozen;
 mod hierarchy;
+mod subgroup;
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use std::time::{Duration, Instant};
 
 pub use frozen::Frozen;
 pub use hierarchy::{Hierarchy, detect};
+pub use subgroup::{Lever, Subgroup, Tree};
 
 use crate::{Error, Result};
 

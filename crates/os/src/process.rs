@@ -2,9 +2,11 @@
 
 mod descriptor_limits;
 mod limits;
+mod line;
 
 pub use descriptor_limits::MoreDescriptors;
 pub use limits::{Limit, limit};
+pub use line::{Line, line};
 
 use crate::{Error, Result};
 use std::path::PathBuf;

@@ -43,6 +43,10 @@ enum Command {
     Daemon(daemon::Args),
     /// Show where messages queue: in PVM, sockets, queueing disciplines and devices
     Netmon(netmon::command::Args),
+    /// Run the tasks of a parallel job at the same time on all nodes, beside local work
+    Cosched(coscheduler::Args),
+    /// Have whole jobs take turns
+    Gang(coscheduler::GangArgs),
     /// What a process is, as a move would carry it
     Image(picture::Args),
     #[command(flatten)]
@@ -74,6 +78,11 @@ fn main() -> ExitCode {
     ExitCode::from(match &command {
         Command::Tool(command) => cli::main(command, &dirs, HOST),
         Command::Netmon(args) => netmon::command::main(args),
+        Command::Cosched(args) => {
+            home::conversion::restore_signals();
+            coscheduler::main(args, &dirs.run_dir)
+        }
+        Command::Gang(args) => coscheduler::gang(args, &dirs.run_dir),
         Command::Daemon(args) => daemon::main(args, &dirs, Clocks::MACHINE),
         Command::Image(args) => {
             // A reader that has gone (`| head`) ends it without a word.

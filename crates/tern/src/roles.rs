@@ -15,6 +15,8 @@ pub fn run(words: &[String]) -> Option<ExitCode> {
     match role.as_str() {
         "__steward" => Some(home::steward_main(args)),
         home::watchdog::ROLE => Some(home::watchdog::main(args)),
+        coscheduler::AGENT_ROLE => Some(coscheduler::agent_main(args)),
+        coscheduler::GUARDIAN_ROLE => Some(coscheduler::guardian_main()),
         "__warden" => Some(room::warden::main(args)),
         _ => None,
     }

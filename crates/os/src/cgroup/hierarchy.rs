@@ -27,14 +27,14 @@ pub fn detect() -> Result<Vec<Hierarchy>> {
 }
 
 /// One line of mountinfo, as far as it matters.
-struct Mount<'a> {
+pub(super) struct Mount<'a> {
     root: &'a str,
     at: &'a str,
-    unified: bool,
-    options: &'a str,
+    pub(super) unified: bool,
+    pub(super) options: &'a str,
 }
 
-fn mount(line: &str) -> Option<Mount<'_>> {
+pub(super) fn mount(line: &str) -> Option<Mount<'_>> {
     let (front, back) = line.split_once(" - ")?;
     let mut front = front.split(' ');
     let (root, at) = (front.nth(3)?, front.next()?);
@@ -65,7 +65,7 @@ fn parse(mounts: &str, own: &str, offered: impl Fn(&Path) -> String) -> Vec<Hier
 
 /// This process' path in the hierarchy of that mount: `ID:CONTROLLERS:PATH`, without controllers
 /// for the unified one.
-fn own_path<'a>(own: &'a str, mount: &Mount<'_>) -> Option<&'a str> {
+pub(super) fn own_path<'a>(own: &'a str, mount: &Mount<'_>) -> Option<&'a str> {
     own.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':');
         let (_, names, path) = (parts.next()?, parts.next()?, parts.next()?);
@@ -78,15 +78,20 @@ fn own_path<'a>(own: &'a str, mount: &Mount<'_>) -> Option<&'a str> {
     })
 }
 
+/// Tells where a path of the hierarchy, or its parent if it is our leaf, is seen below the mount.
+fn below(mount: &Mount<'_>, path: &str) -> Option<PathBuf> {
+    let seen = seen_at(mount, path)?;
+    if seen.ends_with(super::LEAF) { seen.parent().map(Path::to_owned) } else { Some(seen) }
+}
+
 /// Tells where a path of the hierarchy is seen below the mount; `None` if the mount shows another
 /// part of it.
-fn below(mount: &Mount<'_>, path: &str) -> Option<PathBuf> {
+pub(super) fn seen_at(mount: &Mount<'_>, path: &str) -> Option<PathBuf> {
     let inside = match mount.root {
         "/" => path,
         root => path.strip_prefix(root).filter(|rest| rest.is_empty() || rest.starts_with('/'))?,
     };
     let inside = Path::new(inside.trim_start_matches('/'));
-    let inside = if inside.ends_with(super::LEAF) { inside.parent()? } else { inside };
     Some(Path::new(mount.at).components().chain(inside.components()).collect())
 }
 

@@ -1,0 +1,23 @@
+//! What a machine does not allow.
+
+/// Something that a mode would use, and cannot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+pub enum Missing {
+    /// The agent has no priority of real time.
+    #[error("the agent has no real-time priority, so under load windows begin late (only root gives it)")]
+    Agent,
+    /// No control groups to freeze.
+    #[error("no freezer can be used, so tasks are stopped by SIGSTOP, which their parents see")]
+    Freezer,
+    /// Nothing raises the priority of tasks.
+    #[error("the priority of tasks cannot be raised (only root may)")]
+    Priority,
+    /// Tasks cannot run by real time.
+    #[error("tasks cannot run by real time in their control group, so they have nice value -20 instead")]
+    RealTime,
+    /// No share of the processors.
+    #[error(
+        "tasks get no larger share than other control groups and sessions (that needs root and version 1; --real-time may help)"
+    )]
+    Weight,
+}

@@ -1,0 +1,247 @@
+//! A job of the agent: its tasks, its mode, and the levers that the mode needs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cosched::{Job, JobMode, Phase, Process, ProcessKey};
+
+use super::members::{self, Threads};
+use super::missing::Missing;
+use crate::guardian::Undo;
+use crate::levers::{Boost, Groups, Stop, began};
+use crate::protocol::{JobReport, WindowLengths};
+use crate::statistics::Times;
+
+/// A job with its levers.
+#[derive(Debug)]
+pub struct Registered {
+    /// Number of the job.
+    pub number: u32,
+    job: Job,
+    mode: JobMode,
+    tasks: BTreeMap<ProcessKey, Threads>,
+    stop: Option<Stop>,
+    weight: Option<Groups>,
+    phase: Phase,
+    /// Moment at which the phase ends, microseconds of the node's wall clock.
+    phase_ends_us: Option<u64>,
+    missing: BTreeSet<Missing>,
+    switches: Times,
+}
+
+impl Registered {
+    /// Begins with these processes. Nothing is done to them before [`look`](Self::look) and
+    /// [`apply`](Self::apply).
+    pub fn new(number: u32, named: Vec<ProcessKey>, mode: JobMode) -> Registered {
+        let mut own = Registered {
+            number,
+            job: Job::of(named),
+            mode,
+            tasks: BTreeMap::new(),
+            stop: None,
+            weight: None,
+            phase: Phase::Before,
+            phase_ends_us: None,
+            missing: BTreeSet::new(),
+            switches: Times::default(),
+        };
+        own.choose_levers();
+        own
+    }
+
+    /// Ends the present mode, and begins another one.
+    pub fn set_mode(&mut self, mode: JobMode) {
+        self.end();
+        self.mode = mode;
+        self.missing.clear();
+        self.switches = Times::default();
+        self.choose_levers();
+    }
+
+    fn choose_levers(&mut self) {
+        // A name that no agent used before: others may have been left behind, or be elsewhere.
+        let name = format!("tern-cosched-{}-{:x}", self.number, super::clock::wall_us());
+        self.stop = self.mode.windows.map(|_| Stop::new(name.clone()));
+        // A group of version 1 has no runtime for real time.
+        let weighs = self.mode.name.comes_first() && !self.mode.real_time;
+        self.weight = if weighs { Groups::new(os::cgroup::Lever::Weigh, name) } else { None };
+        self.phase_ends_us = self.mode.windows.map(|_| 0);
+        if weighs && self.weight.is_none() {
+            self.missing.insert(Missing::Weight);
+        }
+    }
+
+    /// Tells whether all processes have ended.
+    pub fn has_ended(&self) -> bool {
+        self.job.has_ended()
+    }
+
+    /// Tells whether a process belongs to the job.
+    pub fn contains(&self, key: ProcessKey) -> bool {
+        self.job.contains(key)
+    }
+
+    /// Looks which processes and threads the job has now, and prepares the levers for them.
+    pub fn look(&mut self, processes: &[Process]) {
+        self.job.update(processes);
+        let mut before = std::mem::take(&mut self.tasks);
+        let of = |task: &ProcessKey| (*task, members::threads(*task, before.remove(task).as_ref()));
+        self.tasks = self.job.tasks().iter().map(of).collect();
+        for task in self.tasks.keys() {
+            if let Some(stop) = &mut self.stop
+                && let Err(e) = stop.prepare(task.pid)
+                && began(task.pid) == Some(task.began)
+            {
+                tracing::info!("cosched: {e}");
+                stop.give_up_groups();
+            }
+            if let Some(weight) = &mut self.weight
+                && let Err(e) = weight.prepare(task.pid)
+                && began(task.pid) == Some(task.began)
+            {
+                tracing::info!("cosched: {e}");
+                weight.dissolve();
+                self.weight = None;
+                self.missing.insert(Missing::Weight);
+            }
+        }
+    }
+
+    /// Tells all that the guardian would have to take back, now or after the next
+    /// [`apply`](Self::apply).
+    pub fn undo(&self) -> Undo {
+        let raised = self.comes_first().then(|| self.tasks.values().flat_map(|threads| threads.values()));
+        Undo {
+            groups: self.group_directories(),
+            threads: raised.into_iter().flatten().map(|thread| thread.before()).collect(),
+            stopped: self.stop.as_ref().map_or(Vec::new(), |stop| stop.stopped().to_vec()),
+        }
+    }
+
+    fn group_directories(&self) -> Vec<std::path::PathBuf> {
+        let weight = self.weight.iter().flat_map(|groups| groups.directories());
+        self.stop.iter().flat_map(|stop| stop.groups()).chain(weight).collect()
+    }
+
+    fn comes_first(&self) -> bool {
+        self.mode.name.comes_first()
+    }
+
+    /// Does to new tasks and threads what the mode does to all.
+    pub fn apply(&mut self, processes: &[Process]) {
+        for task in self.tasks.keys() {
+            if let Some(stop) = &mut self.stop
+                && let Err(e) = stop.take(task.pid)
+                && began(task.pid) == Some(task.began)
+            {
+                tracing::info!("cosched: {e}");
+                stop.give_up_groups();
+            }
+            if let Some(weight) = &mut self.weight
+                && let Err(e) = weight.take(task.pid)
+                && began(task.pid) == Some(task.began)
+            {
+                tracing::info!("cosched: {e}");
+                weight.dissolve();
+                self.weight = None;
+                self.missing.insert(Missing::Weight);
+            }
+        }
+        if self.stop.as_ref().is_some_and(|stop| !stop.is_unseen()) {
+            self.missing.insert(Missing::Freezer);
+        }
+        self.release_daemons(processes);
+        self.raise();
+    }
+
+    /// A task may have started a daemon, which was born in the job's groups.
+    fn release_daemons(&self, processes: &[Process]) {
+        for process in processes.iter().filter(|process| self.job.contains(process.key) && process.is_daemon()) {
+            if let Some(stop) = &self.stop {
+                stop.release(process.key.pid);
+            }
+            if let Some(Err(e)) = self.weight.as_ref().map(|weight| weight.release(process.key.pid)) {
+                tracing::debug!("cosched: {e}");
+            }
+        }
+    }
+
+    fn raise(&mut self) {
+        if !self.comes_first() {
+            return;
+        }
+        let wanted = if self.mode.real_time { Boost::RealTime } else { Boost::Nice };
+        for thread in self.tasks.values().flat_map(|threads| threads.values()) {
+            let Err(e) = thread.raise(wanted) else { continue };
+            let falls_back = wanted == Boost::RealTime && thread.raise(Boost::Nice).is_ok();
+            if began(thread.key.pid) == Some(thread.key.began) {
+                tracing::debug!("cosched: {e}");
+                self.missing.insert(if falls_back { Missing::RealTime } else { Missing::Priority });
+            }
+        }
+    }
+
+    /// Tells whether the tasks should stand still, or run, from now on; `None` if nothing changes.
+    /// Also names the tasks that would be stopped by signals.
+    pub fn due(&mut self, wall_us: u64) -> Option<Phase> {
+        let phase = self.mode.windows?.at(wall_us).phase;
+        if phase == self.phase {
+            return None;
+        }
+        if phase == Phase::Stop
+            && let Some(stop) = &mut self.stop
+        {
+            stop.choose_stopped(self.tasks.keys().copied());
+        }
+        Some(phase)
+    }
+
+    /// Has the tasks stand still or go on.
+    pub fn switch(&mut self, phase: Phase, wall_us: u64) {
+        let Some((windows, stop)) = self.mode.windows.zip(self.stop.as_mut()) else { return };
+        let done = if phase == Phase::Stop { stop.stop() } else { stop.go_on() };
+        if let Err(e) = done {
+            tracing::info!("cosched: job {}: {e}", self.number);
+        }
+        let due_us = self.phase_ends_us.replace(windows.at(wall_us).until_us).filter(|due_us| *due_us > 0);
+        if let Some(due_us) = due_us {
+            self.switches.add(super::clock::wall_us().saturating_sub(due_us));
+        }
+        self.phase = phase;
+    }
+
+    /// Gives the moment of the next switch, microseconds of the node's wall clock.
+    pub fn next_switch_us(&self, wall_us: u64) -> Option<u64> {
+        self.mode.windows.map(|windows| windows.at(wall_us).until_us)
+    }
+
+    /// Takes back all that was done.
+    pub fn end(&mut self) {
+        if let Some(mut stop) = self.stop.take() {
+            stop.end();
+        }
+        if let Some(mut weight) = self.weight.take() {
+            weight.dissolve();
+        }
+        if self.comes_first() {
+            self.tasks.values().flat_map(|threads| threads.values()).for_each(|thread| thread.lower());
+        }
+        self.phase = Phase::Before;
+    }
+
+    /// Tells how the job is.
+    pub fn report(&self, agent: &BTreeSet<Missing>) -> JobReport {
+        let lengths = |windows: cosched::Windows| WindowLengths {
+            run_us: windows.run_us(),
+            stop_us: windows.period_us() - windows.run_us(),
+        };
+        let of_agent = agent.iter().filter(|_| self.mode.windows.is_some());
+        JobReport {
+            job: self.number,
+            mode: self.mode.name,
+            windows: self.mode.windows.map(lengths),
+            tasks: self.tasks.keys().map(|task| task.pid).collect(),
+            missing: self.missing.iter().chain(of_agent).map(ToString::to_string).collect(),
+            switches: self.switches.summary(),
+        }
+    }
+}

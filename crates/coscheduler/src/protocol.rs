@@ -1,0 +1,78 @@
+//! What the command and the agent say to each other: one packet of JSON each way.
+
+use cosched::{JobMode, ModeName};
+use serde::{Deserialize, Serialize};
+
+use crate::statistics::Summary;
+
+/// The most bytes of a packet.
+pub const PACKET_MAX: usize = 64 * 1024;
+/// The most processes and jobs that a request may name.
+pub const NAMED_MAX: usize = 1024;
+
+/// A request to the agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Request {
+    /// Has the job of these processes run by this mode from now on.
+    Set {
+        /// PIDs on this node.
+        pids: Vec<i32>,
+        /// The mode with its settings.
+        mode: JobMode,
+    },
+    /// Has these jobs take turns.
+    Gang {
+        /// PIDs of each job, on this node.
+        jobs: Vec<Vec<i32>>,
+        /// Time of a turn, microseconds.
+        slice_us: u64,
+    },
+    /// Ends the modes of the jobs of these processes; of all jobs, if none is named.
+    Off {
+        /// PIDs on this node.
+        pids: Vec<i32>,
+    },
+    /// Asks for all jobs.
+    Status,
+}
+
+/// The agent's answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// The jobs that were asked for, as they are now.
+    Jobs(Vec<JobReport>),
+    /// Nothing was changed.
+    Refused {
+        /// The reason for that.
+        reason: String,
+    },
+}
+
+/// A job and its mode.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JobReport {
+    /// Number of the job.
+    pub job: u32,
+    /// The mode without its settings.
+    pub mode: ModeName,
+    /// Length of the windows in which its tasks run and stand still, microseconds.
+    pub windows: Option<WindowLengths>,
+    /// PIDs of the tasks.
+    pub tasks: Vec<i32>,
+    /// What this machine does not allow, a sentence each.
+    pub missing: Vec<String>,
+    /// Time from the moment at which a window should have ended until the tasks had been stopped or
+    /// started, microseconds.
+    pub switches: Summary,
+}
+
+/// The lengths of both parts of a period, microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WindowLengths {
+    /// Time in which tasks run.
+    pub run_us: u64,
+    /// Time in which tasks stand still.
+    pub stop_us: u64,
+}

@@ -1,0 +1,46 @@
+//! Modes of real jobs, switched while their tasks talk.
+
+use crate::programs::{Library, ring};
+use crate::ring::Ring;
+use crate::{alone, run, shared};
+
+/// Switches a ring of eight tasks through the modes.
+const SWITCHES: &str = r"
+    has_begun 8; goes_on
+    for mode in 'prio' 'explicit' 'explicit --run 20ms --stop 30ms' 'none' 'prio --real-time' 'explicit'; do
+        tern cosched $mode $starter > table 2> missing
+        goes_on
+    done
+    tern cosched status
+    tern cosched off; goes_on; ends";
+
+#[test]
+fn pvm_tasks_say_the_truth_in_every_mode() {
+    if Library::Pvm.is_missing() {
+        return;
+    }
+    let (_alone, lab) = (alone(), shared());
+    let ring = ring(&lab, Library::Pvm, &["n1"]);
+    for route in ["direct", "daemon"] {
+        let text = run(&format!(
+            "pvmd > pvmd.out 2>&1 < /dev/null & starter=$!
+            until_ '[ -e pvmd.0 ]'
+            job {ring} 8 {route} 1,4096,65536 0
+            {SWITCHES}; echo halt | pvm > /dev/null 2>&1 || true"
+        ));
+        Ring::of(&text);
+        // The daemon and what it starts: the first task was started by another.
+        assert!(text.contains(" 7 ") || text.contains(" 8 "), "{text}");
+    }
+}
+
+#[test]
+fn mpi_ranks_say_the_truth_in_every_mode() {
+    if Library::Mpich.is_missing() {
+        return;
+    }
+    let (_alone, lab) = (alone(), shared());
+    let ring = ring(&lab, Library::Mpich, &["n1"]);
+    let text = run(&format!("job mpiexec.mpich -n 8 {ring} 1,4096,65536 0; starter=$job\n{SWITCHES}"));
+    Ring::of(&text);
+}
