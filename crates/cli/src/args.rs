@@ -1,6 +1,7 @@
 //! The command line of the tool.
 
 mod builds;
+mod sh;
 mod trace;
 mod usage;
 mod why;
@@ -15,6 +16,7 @@ use control_protocol::guests::Whom;
 use identity::NodeName;
 
 pub use builds::{MAKE_HELP, Make, SPREAD_HELP, Shell, Spread, SpreadOptions};
+pub use sh::{SH_HELP, Sh};
 pub use trace::{TRACE_HELP, Trace};
 pub use usage::{Usage, UsageBy};
 pub use why::Why;
@@ -118,6 +120,9 @@ pub enum Command {
     /// Run a program on another node
     #[command(about = RUN_ABOUT, after_help = RUN_HELP)]
     Run(Run),
+    /// Run a command on one node or many, with each node's own files and network (node-local mode)
+    #[command(after_help = SH_HELP)]
+    Sh(Sh),
     /// Run GNU make with jobs on idle hosts
     #[command(after_help = MAKE_HELP)]
     Make(Make),
@@ -403,10 +408,15 @@ pub struct Invite {
 /// The arguments of `tern run`.
 #[derive(Clone, Debug, Args)]
 pub struct Run {
-    /// Node to run on; `home` is this node; the default is the best node, possibly this one (see
-    /// `tern policy set home=off`)
+    /// Node to run on; `home` is this node; `idle`, `+1`, `@GROUP` as for `tern sh`; the default is
+    /// the best node, possibly this one (see `tern policy set home=off`)
     #[arg(long, value_name = "NODE")]
     pub on: Option<String>,
+    /// With --on: the program uses the node's own files, network, host name and devices, as far as
+    /// everybody may there; the program, its libraries and its arguments come from home (the node's
+    /// owner allows it: `tern policy set local-by=NODE`)
+    #[arg(long, requires = "on", conflicts_with = "movable")]
+    pub local: bool,
     /// With --on: the policy may move the process to another node later
     #[arg(long, requires = "on")]
     pub movable: bool,

@@ -74,12 +74,17 @@ pub enum Error {
         /// The system's error.
         source: io::Error,
     },
-    /// `tern run --strict` was given a program that only home can execute.
-    #[error("{program}: only its home can execute it (set-user-id, unreadable, or 32-bit), and --strict was given")]
+    /// `tern run --strict` or `--local` was given a program that only home can execute.
+    #[error(
+        "{program}: only its home can execute it (set-user-id, unreadable, or 32-bit), and it was not to run there"
+    )]
     OnlyAtHome {
         /// Path of the program.
         program: String,
     },
+    /// The text names no nodes.
+    #[error(transparent)]
+    Nodes(#[from] control_protocol::nodes::NodesError),
     /// A local operation failed.
     #[error("cannot {what}")]
     Local {
@@ -101,6 +106,7 @@ impl Error {
                 log.display()
             )),
             Error::Refused { hint, .. } => hint.clone(),
+            Error::Nodes(_) => Some("`tern nodes` lists the nodes, `tern sh --help` the ways to name them".into()),
             Error::NotAway { pid } => Some(format!("`strace -c -p {pid}` counts calls at home; `tern ps` lists processes that are away")),
             Error::Identity(identity::Error::Present { .. }) => Some(format!(
                 "this machine is a node already: {START} starts its daemon, `tern invite` admits other machines, `tern leave` ends the membership"

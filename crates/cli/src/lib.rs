@@ -12,8 +12,10 @@ mod evict;
 mod hosts;
 mod join;
 mod moving;
+mod nodes;
 mod policy;
 mod run;
+mod sh;
 mod show;
 mod spread;
 mod suspension;
@@ -84,7 +86,7 @@ pub fn main(command: &Command, dirs: &Dirs, host: Host) -> u8 {
         Ok(status) => status,
         Err(e) => {
             e.print();
-            e.status(matches!(command, Command::Run(_) | Command::Spread(_)))
+            e.status(matches!(command, Command::Run(_) | Command::Sh(_) | Command::Spread(_)))
         }
     }
 }
@@ -96,6 +98,7 @@ fn execute(command: &Command, dirs: &Dirs, host: Host) -> Result<u8, Error> {
             let (channel, program) = run::place(dirs, args, host.begins_at_home)?;
             (host.become_deputy)(channel, &program)
         }
+        Command::Sh(args) => sh::sh(dirs, args, host),
         Command::Init(args) => init(dirs, args, host),
         Command::Join(args) => {
             let identity = join::join(&dirs.state, args)?;
@@ -104,7 +107,7 @@ fn execute(command: &Command, dirs: &Dirs, host: Host) -> Result<u8, Error> {
         }
         Command::Invite(args) => invite(dirs, args),
         Command::Leave { force } => evict::leave(dirs, *force, host).map(|()| 0),
-        Command::Nodes(output) => nodes(dirs, *output),
+        Command::Nodes(output) => list_nodes(dirs, *output),
         Command::Ps(output) => ps(dirs, *output),
         Command::Guests(output) => evict::guests(dirs).map(|guests| evict::print(*output, &guests)),
         Command::Evict(args) => evict::evict(dirs, args),
@@ -153,7 +156,7 @@ fn init(dirs: &Dirs, args: &args::Init, host: Host) -> Result<u8, Error> {
     Ok(go_on(dirs, &args.node, host))
 }
 
-fn nodes(dirs: &Dirs, output: Output) -> Result<u8, Error> {
+fn list_nodes(dirs: &Dirs, output: Output) -> Result<u8, Error> {
     match client::ask(dirs, &Request::Nodes)? {
         Answer::Nodes(rows) => Ok(show(output, &NodesJson::from(rows.as_slice()), || show::nodes(&rows))),
         _ => Err(client::unexpected()),

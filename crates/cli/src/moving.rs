@@ -8,7 +8,7 @@ use control_protocol::tool::{Answer, Request};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::Shutdown;
 
-use crate::{Dirs, Error, Host, args, client};
+use crate::{Dirs, Error, Host, args, client, nodes};
 
 /// The name of the node where a process was started.
 const HOME: &str = "home";
@@ -18,7 +18,7 @@ const SILENT_FROM_MS: u64 = 1000;
 
 /// Moves a process, and waits until the move is complete.
 pub(crate) fn relocate(dirs: &Dirs, args: &args::MoveArgs, host: Host) -> Result<Vec<HopReport>, Error> {
-    let to = (args.node != HOME).then(|| args.node.clone());
+    let to = Some(nodes::one(dirs, &args.node)?).filter(|node| node != HOME);
     let args::MoveArgs { max_freeze: max_freeze_us, any_cpu, by_home, as_root, force, .. } = *args;
     let pace = Pace { rate: args.rate, buffer_bytes: args.buffer };
     let wish = MoveOptions { how: args.how.into(), max_freeze_us, any_cpu, by_home, as_root, pace, force };

@@ -7,11 +7,11 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 
-use control_protocol::steward::Program;
+use control_protocol::steward::{Program, RoomKind};
 use control_protocol::tool::{Answer, Homecoming, Request};
 use rustix::fs::{Access, AtFlags, CWD, MemfdFlags, SealFlags};
 
-use crate::{Dirs, Error, args, client};
+use crate::{Dirs, Error, args, client, nodes};
 
 /// The search path of execvp(3) if PATH is not set.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
@@ -49,7 +49,7 @@ pub(crate) fn place_found(
     found: Found,
     begins_at_home: fn(&Path) -> bool,
 ) -> Result<(OwnedFd, Program), Error> {
-    if begins_at_home(&found.path) && args.strict {
+    if begins_at_home(&found.path) && (args.strict || args.local) {
         return Err(Error::OnlyAtHome { program: found.path.display().to_string() });
     }
     if begins_at_home(&found.path) {
@@ -71,8 +71,10 @@ pub(crate) fn place_found(
     };
     let sealed = seal(&program).map_err(|source| Error::Local { what: "pass the program on", source })?;
     let args::Run { movable, any_cpu, as_root, force, .. } = *args;
+    let on = args.on.as_deref().map(|text| nodes::one(dirs, text)).transpose()?;
     let homecoming = homecoming(args);
-    let request = Request::Run { on: args.on.clone(), movable, any_cpu, as_root, force, homecoming };
+    let kind = if args.local { RoomKind::NodeLocal } else { RoomKind::Home };
+    let request = Request::Run { on, movable, any_cpu, as_root, force, homecoming, kind };
     let ask = || client::ask_in_turn(dirs, &request, &[sealed.as_fd()]);
     // If a room ends while this process is handed to it, the process ends with it only after the
     // room has said so. The end of the connection without a message is the end of the room.

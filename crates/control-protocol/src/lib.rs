@@ -12,6 +12,7 @@ pub mod guests;
 pub mod history;
 pub mod hosts;
 pub mod moves;
+pub mod nodes;
 pub mod paths;
 pub mod peer;
 pub mod steward;

@@ -9,7 +9,7 @@ use crate::drain::{DrainOrder, DrainReport};
 use crate::facts::{Facts, Load};
 use crate::guests::{LeaveReason, TakenBack};
 use crate::hosts::{Claim, Granted, Holder};
-use crate::steward::RoomId;
+use crate::steward::{RoomId, RoomKind};
 
 /// Largest message, bytes.
 pub const MESSAGE_BYTES: usize = 1 << 20;
@@ -64,6 +64,8 @@ pub enum PeerRequest {
         address: SocketAddr,
         /// The user whose processes it will have.
         owner: u32,
+        /// What they find in it.
+        kind: RoomKind,
     },
     /// I am about to leave: close your rooms here that have no guests. Refused, in words, if one
     /// has guests.

@@ -180,6 +180,8 @@ pub enum ToSteward {
     },
     /// The suspension is over.
     Wake,
+    /// What do processes find in the room? Answered by [`FromSteward::Kind`].
+    Kind,
 }
 
 /// A stream whose other end is sought.
@@ -281,6 +283,22 @@ pub enum FromSteward {
         /// CPU time since the room was made, of all that ran there, microseconds.
         cpu_us: u64,
     },
+    /// The answer to [`ToSteward::Kind`].
+    Kind {
+        /// What they find.
+        kind: RoomKind,
+    },
+}
+
+/// What the processes of a room find there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum RoomKind {
+    /// Home: its files, sockets, host name and devices.
+    #[default]
+    Home,
+    /// The hosting node: its own files, network, host name and devices (node-local mode). Only what
+    /// is about processes is home's.
+    NodeLocal,
 }
 
 /// A process whose body is away, as its home sees it.

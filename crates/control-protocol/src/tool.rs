@@ -17,7 +17,7 @@ use crate::guests::{HostedGuest, Insist, Remaining, Whom};
 use crate::history::Event;
 use crate::hosts::{HeldHosts, HostsOrder};
 use crate::moves::{HopReport, MoveOptions, Progress};
-use crate::steward::Guest;
+use crate::steward::{Guest, RoomKind};
 use crate::usage::UsageReport;
 
 /// First byte of every packet by which the daemon answers.
@@ -64,6 +64,8 @@ pub enum Request {
         force: bool,
         /// What becomes of processes that must go home.
         homecoming: Homecoming,
+        /// What the program finds where it runs. For [`RoomKind::NodeLocal`] the node is named.
+        kind: RoomKind,
     },
     /// Test the pair of this node and another.
     Doctor {

@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use control_protocol::facts::Load;
 use control_protocol::peer::{Member, PeerAnswer, PeerRequest};
-use control_protocol::steward::RoomId;
+use control_protocol::steward::{RoomId, RoomKind};
 
 use crate::Error;
 use crate::choices::{Candidate, program_of};
 use crate::daemon::Daemon;
 use crate::dial::Session;
 use crate::placement::Refusal;
-use crate::rooms;
+use crate::rooms::{self, Tenancy};
 use crate::root_trust::Hosts;
 use crate::steward::Steward;
 
@@ -28,6 +28,23 @@ pub(crate) struct Failed {
     pub(crate) why: String,
 }
 
+/// The room that is wanted on a node that was named.
+pub(crate) struct Target<'a> {
+    /// The name of the node.
+    pub(crate) name: &'a str,
+    /// The node's CPU may lack what this one's has.
+    pub(crate) any_cpu: bool,
+    /// What the process finds there.
+    pub(crate) kind: RoomKind,
+}
+
+impl<'a> Target<'a> {
+    /// The room for a process that runs already.
+    pub(crate) fn of_move(name: &'a str, any_cpu: bool) -> Target<'a> {
+        Target { name, any_cpu, kind: RoomKind::Home }
+    }
+}
+
 /// A node that will have a program.
 pub(crate) enum Chosen {
     /// The home of the program.
@@ -41,10 +58,10 @@ pub(crate) enum Chosen {
 pub(crate) fn named(
     daemon: &Arc<Daemon>,
     owner: u32,
-    name: &str,
-    any_cpu: bool,
+    target: &Target<'_>,
     hosts: &Hosts,
 ) -> Result<(String, Steward), Error> {
+    let Target { name, any_cpu, kind } = *target;
     let me = daemon.me().name;
     if name == me {
         return Err(Refusal::Here { name: me }.into());
@@ -52,7 +69,7 @@ pub(crate) fn named(
     let member = daemon.living_soon(name)?;
     hosts.check(name)?;
     check_takes_guests(daemon, &member)?;
-    let steward = rooms::steward_on(daemon, &member, owner, any_cpu)?;
+    let steward = rooms::steward_on(daemon, &member, Tenancy { owner, kind }, any_cpu)?;
     daemon.choices.add(name);
     Ok((member.name, steward))
 }
@@ -116,7 +133,8 @@ pub(crate) fn best(daemon: &Arc<Daemon>, owner: u32, hosts: &Hosts, failed: &[Fa
             return Ok(Chosen::Here);
         }
         let member = daemon.living(&best).map_err(Error::from);
-        let steward = member.and_then(|member| rooms::steward_on(daemon, &member, owner, false));
+        let steward = member
+            .and_then(|member| rooms::steward_on(daemon, &member, Tenancy { owner, kind: RoomKind::Home }, false));
         match steward {
             Ok(mut steward) => {
                 steward.decision_ms = Some(placement.at_ms);

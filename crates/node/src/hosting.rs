@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use control_protocol::steward::RoomId;
+use control_protocol::steward::{RoomId, RoomKind};
 use identity::NodeName;
 use os::id_ranges;
 
@@ -25,6 +25,8 @@ pub(crate) struct Wanted {
     pub(crate) address: SocketAddr,
     /// Whose processes it will have.
     pub(crate) owner: u32,
+    /// What they find in it.
+    pub(crate) kind: RoomKind,
 }
 
 /// Hosts a room of `home`: starts the warden, which finds its way to the steward.
@@ -44,6 +46,12 @@ pub(crate) fn host(daemon: &Daemon, home: &NodeName, wanted: &Wanted) -> Result<
     }
     if rooms >= rooms_max {
         return Err(Refusal::Full { name: me, rooms, rooms_max }.into());
+    }
+    if wanted.kind == RoomKind::NodeLocal && !daemon.policy.settings().local_by.includes(home.as_str()) {
+        return Err(failed(format!(
+            "its owner does not let processes of {home} use its own files and network (there: tern policy set \
+             local-by={home})"
+        )));
     }
     check_shares(&hosted, home.as_str(), wanted.owner).map_err(failed)?;
     if hosted::is_noted(run_dir, room) {
@@ -84,7 +92,8 @@ fn start_warden(daemon: &Daemon, wanted: &Wanted, tenant: &Tenant) -> std::io::R
         ("--id-range", tenant.id_range.to_string()),
         ("--rooms-memory", memory_bytes(daemon.options.rooms_memory_percent).to_string()),
     ];
-    let args: Vec<&str> = words.iter().flat_map(|(name, value)| [*name, value.as_str()]).collect();
+    let mut args: Vec<&str> = words.iter().flat_map(|(name, value)| [*name, value.as_str()]).collect();
+    args.extend((wanted.kind == RoomKind::NodeLocal).then_some(rooms::NODE_LOCAL));
     rooms::start_role(daemon, "__warden", wanted.room, &args)
 }
 

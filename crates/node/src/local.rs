@@ -9,11 +9,12 @@ use std::time::Duration;
 use ::policy::accounts::Used;
 use control_protocol::codec::{decode, encode};
 use control_protocol::history::{By, Happening};
+use control_protocol::steward::RoomKind;
 use control_protocol::tool::{ANSWER_BYTES, Answer, Homecoming, REQUEST_BYTES, Request, packets};
 use packet::{FromSender, Peer, Sender};
 
 use crate::caller::{self, ProvenCaller};
-use crate::choice::{Chosen, Failed};
+use crate::choice::{Chosen, Failed, Target};
 use crate::daemon::Daemon;
 use crate::locks::lock;
 use crate::root_trust::Hosts;
@@ -144,8 +145,8 @@ fn attend(daemon: &Arc<Daemon>, socket: &OwnedFd, peer: Peer) {
         Err(e) => Err(e.into()),
     };
     let answer = match (request, sender) {
-        (Ok(Request::Run { on, movable, any_cpu, as_root, force, homecoming }), Some(sender)) => {
-            let wish = Wish { on: on.as_deref(), movable, any_cpu, as_root, force, homecoming };
+        (Ok(Request::Run { on, movable, any_cpu, as_root, force, homecoming, kind }), Some(sender)) => {
+            let wish = Wish { on: on.as_deref(), movable, any_cpu, as_root, force, homecoming, kind };
             match place(daemon, socket, sender, &descriptors, &wish) {
                 // The steward speaks on this socket from now on.
                 Ok(Going::There) => return,
@@ -193,6 +194,8 @@ struct Wish<'a> {
     force: bool,
     /// What becomes of processes that must go home.
     homecoming: Homecoming,
+    /// What the program finds there.
+    kind: RoomKind,
 }
 
 /// Where a program goes.
@@ -244,7 +247,7 @@ fn place(
     // The deputy lives on this socket: the timeouts were the daemon's.
     packet::set_timeout(socket, None).map_err(|e| Error::socket("prepare the deputy's socket", e))?;
     let _kept = wish.on.map(|on| reserve::keep_for_program(daemon, caller.pid(), on, wish.force)).transpose()?;
-    let home_devices = daemon.policy.settings().shows_home_devices();
+    let home_devices = wish.kind == RoomKind::Home && daemon.policy.settings().shows_home_devices();
     let handed = |steward: &steward::Steward| {
         steward.place(&caller, socket.as_fd(), program.as_fd(), wish.homecoming, home_devices)
     };
@@ -253,8 +256,10 @@ fn place(
         let owner = caller.named().uid;
         let chosen = match wish.on {
             // Asked again, it may have a new room.
-            Some(on) => choice::named(daemon, owner, on, wish.any_cpu, &hosts)
-                .map(|(node, steward)| Chosen::There(node, steward)),
+            Some(on) => {
+                choice::named(daemon, owner, &Target { name: on, any_cpu: wish.any_cpu, kind: wish.kind }, &hosts)
+                    .map(|(node, steward)| Chosen::There(node, steward))
+            }
             None => choice::best(daemon, owner, &hosts, &failed),
         }?;
         let Chosen::There(node, steward) = chosen else {

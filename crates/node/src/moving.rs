@@ -12,12 +12,13 @@ use migration_plan::Pace;
 use os::confinement::{self, Confinement};
 use packet::Peer;
 
+use crate::choice::{self, Target};
 use crate::daemon::Daemon;
 use crate::history::Route;
 use crate::reserve::{self, Kept};
 use crate::root_trust::Hosts;
 use crate::steward::{Passed, Steward};
-use crate::{Error, choice, history, rooms, root_trust};
+use crate::{Error, history, rooms, root_trust};
 
 /// The superuser, for whom no process is another user's.
 const ROOT: u32 = 0;
@@ -144,7 +145,7 @@ fn on(
     // has become. A steward of an older tern does not know.
     let owner = from.owner().or_else(|_| owner(pid))?;
     let hosts = Hosts::of(daemon, pid, wish.as_root)?;
-    let (_, there) = choice::named(daemon, owner, to, wish.any_cpu, &hosts)?;
+    let (_, there) = choice::named(daemon, owner, &Target::of_move(to, wish.any_cpu), &hosts)?;
     let wish = MoveOptions { as_root: hosts.trust_root(to), ..wish };
     let _kept = kept(daemon, asker.tool, Some((to, there.room())), || reserve::need_of(pid, Some(guest)), wish.force)?;
     let why = if wish.by_home {
@@ -235,7 +236,7 @@ fn judge_here(daemon: &Arc<Daemon>, pid: i32, away: Option<&Guest>) -> Result<()
 
 fn out(daemon: &Arc<Daemon>, asker: Asker<'_>, pid: i32, to: &str, wish: MoveOptions) -> Result<HopReport, Error> {
     let Leaving { owner, hosts } = Leaving::check(daemon, pid, wish.as_root)?;
-    let (_, steward) = choice::named(daemon, owner, to, wish.any_cpu, &hosts)?;
+    let (_, steward) = choice::named(daemon, owner, &Target::of_move(to, wish.any_cpu), &hosts)?;
     // The steward checks again when the process stands still: it may have become root's meanwhile.
     let wish = MoveOptions { as_root: hosts.trust_root(to), ..wish };
     let _kept = kept(daemon, asker.tool, Some((to, steward.room())), || reserve::need_of(pid, None), wish.force)?;

@@ -7,6 +7,8 @@
 
 pub(crate) mod registry;
 
+pub(crate) use registry::Tenancy;
+
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use control_protocol::paths::{log_dir, steward_socket};
 use control_protocol::peer::{Member, PeerRequest};
-use control_protocol::steward::RoomId;
+use control_protocol::steward::{RoomId, RoomKind};
 
 use crate::daemon::Daemon;
 use crate::dial::Session;
@@ -30,13 +32,20 @@ use crate::{Error, room_files, spawn};
 const ARRIVAL_WITHIN: Duration = Duration::from_secs(30);
 /// A survey older than this is renewed (beside the placement that noticed).
 const SURVEY_AGE: Duration = Duration::from_secs(5);
+/// The word by which stewards and wardens are told that a room is node-local.
+pub(crate) const NODE_LOCAL: &str = "--node-local";
 /// End of the names of stewards' sockets.
 const STEWARD: &str = "steward";
 
-/// Returns the steward of this user's room on this member; both are made if need be. `any_cpu`: its
-/// CPU may lack what this one's has.
-pub(crate) fn steward_on(daemon: &Arc<Daemon>, member: &Member, owner: u32, any_cpu: bool) -> Result<Steward, Error> {
-    let slot = daemon.rooms.slot(&member.name, owner);
+/// Returns the steward of this room on this member; both are made if need be. `any_cpu`: its CPU
+/// may lack what this one's has.
+pub(crate) fn steward_on(
+    daemon: &Arc<Daemon>,
+    member: &Member,
+    tenancy: Tenancy,
+    any_cpu: bool,
+) -> Result<Steward, Error> {
+    let slot = daemon.rooms.slot(&member.name, tenancy);
     let mut room = lock(&slot);
     if let Some(id) = *room {
         match Steward::connect(&daemon.options.run_dir, id) {
@@ -48,11 +57,11 @@ pub(crate) fn steward_on(daemon: &Arc<Daemon>, member: &Member, owner: u32, any_
         }
     }
     *room = None;
-    let (id, steward) = match set_up(daemon, member, owner, any_cpu) {
+    let (id, steward) = match set_up(daemon, member, tenancy, any_cpu) {
         // Rooms without guests are kept for the next ones, but not if they keep another user out.
-        Err(e) if e.is_full() && close_idle(daemon, &member.name, owner) => {
+        Err(e) if e.is_full() && close_idle(daemon, &member.name, tenancy.owner) => {
             tracing::info!("{}: tried again without rooms that nobody is in", e.chain());
-            set_up(daemon, member, owner, any_cpu)?
+            set_up(daemon, member, tenancy, any_cpu)?
         }
         made => made?,
     };
@@ -66,7 +75,7 @@ pub(crate) fn steward_on(daemon: &Arc<Daemon>, member: &Member, owner: u32, any_
 /// # Errors
 /// The node is no target.
 pub(crate) fn rehearse(daemon: &Arc<Daemon>, member: &Member, owner: u32) -> Result<Option<RoomId>, Error> {
-    let slot = daemon.rooms.slot(&member.name, owner);
+    let slot = daemon.rooms.slot(&member.name, Tenancy { owner, kind: RoomKind::Home });
     let room = lock(&slot).filter(|id| Steward::connect(&daemon.options.run_dir, *id).is_ok());
     match room {
         Some(_) => check_reuse(daemon, member, false)?,
@@ -117,7 +126,8 @@ async fn survey(daemon: &Daemon, member: &Member) -> Result<(Session, Survey), E
     surveyed
 }
 
-fn set_up(daemon: &Arc<Daemon>, member: &Member, owner: u32, any_cpu: bool) -> Result<(RoomId, Steward), Error> {
+fn set_up(daemon: &Arc<Daemon>, member: &Member, tenancy: Tenancy, any_cpu: bool) -> Result<(RoomId, Steward), Error> {
+    let Tenancy { owner, kind } = tenancy;
     let _turn = daemon.rooms.turns.take();
     let started = Instant::now();
     let failed = |why: String| Error::Room { node: member.name.clone(), why };
@@ -128,7 +138,8 @@ fn set_up(daemon: &Arc<Daemon>, member: &Member, owner: u32, any_cpu: bool) -> R
     let run_dir = &daemon.options.run_dir;
     let (whose, lost_after) = (owner.to_string(), daemon.policy.params().link_timeout_ms.to_string());
     let at = member.address.to_string();
-    let args = ["--host", &member.name, "--address", &at, "--owner", &whose, "--lost-after", &lost_after];
+    let mut args = vec!["--host", &member.name, "--address", &at, "--owner", &whose, "--lost-after", &lost_after];
+    args.extend((kind == RoomKind::NodeLocal).then_some(NODE_LOCAL));
     let pid = start_role(daemon, "__steward", room, &args)
         .map_err(|e| failed(format!("the steward cannot be started: {e}")))?;
     let process = Process::of(pid).ok_or_else(|| failed("the steward ended as it began".into()))?;
@@ -136,7 +147,7 @@ fn set_up(daemon: &Arc<Daemon>, member: &Member, owner: u32, any_cpu: bool) -> R
     let address = daemon.me().address;
     let result = daemon
         .runtime
-        .block_on(session.ask(&PeerRequest::HostRoom { room, address, owner }))
+        .block_on(session.ask(&PeerRequest::HostRoom { room, address, owner, kind }))
         .map_err(|e| if e.is_full() { e } else { failed(e.chain()) })
         .and_then(|_| await_arrival(&arrival).map_err(failed))
         .and_then(|()| Steward::connect(run_dir, room).map_err(|e| failed(format!("the steward has ended: {e}"))));
@@ -244,7 +255,10 @@ pub(crate) fn adopt(daemon: &Arc<Daemon>) {
             Ok((host, true, guests)) => {
                 tracing::info!("room {id} on {host} with {} guests taken over", guests.len());
                 match steward.owner() {
-                    Ok(owner) => *lock(&daemon.rooms.slot(&host, owner)) = Some(id),
+                    Ok(owner) => {
+                        let tenancy = Tenancy { owner, kind: steward.kind() };
+                        *lock(&daemon.rooms.slot(&host, tenancy)) = Some(id);
+                    }
                     // One of an older tern may have processes of several users: it takes no more.
                     Err(e) => tracing::warn!("room {id} is not used again: {e}"),
                 }
@@ -279,7 +293,7 @@ fn give_up(daemon: &Daemon, unfinished: &[RoomId]) {
 fn close_idle(daemon: &Daemon, host: &str, owner: u32) -> bool {
     let others: Vec<Slot> = {
         let slots = lock(&daemon.rooms.slots);
-        slots.iter().filter(|((on, of), _)| on == host && *of != owner).map(|(_, slot)| Arc::clone(slot)).collect()
+        slots.iter().filter(|((on, of), _)| on == host && of.owner != owner).map(|(_, slot)| Arc::clone(slot)).collect()
     };
     let mut any = false;
     for slot in others {

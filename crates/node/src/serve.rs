@@ -134,8 +134,8 @@ async fn answer(
             }
         }
         PeerRequest::Enter { me, load } => enter(daemon, name, id, me, load).await,
-        PeerRequest::HostRoom { room, address, owner } => {
-            match hosting::host(daemon, name, &Wanted { room, address, owner }) {
+        PeerRequest::HostRoom { room, address, owner, kind } => {
+            match hosting::host(daemon, name, &Wanted { room, address, owner, kind }) {
                 Ok(()) => PeerAnswer::Done,
                 Err(e) => PeerAnswer::Failed { reason: e.chain() },
             }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use control_protocol::moves::{HopReport, MoveOptions};
 use control_protocol::paths::steward_socket;
-use control_protocol::steward::{FromSteward, Guest, Onward, RoomId, ToSteward};
+use control_protocol::steward::{FromSteward, Guest, Onward, RoomId, RoomKind, ToSteward};
 use control_protocol::tool::Homecoming;
 
 use crate::caller::ProvenCaller;
@@ -168,6 +168,14 @@ impl Steward {
             Ok(FromSteward::Failed { reason }) => Err(reason),
             Ok(_) => Err("the steward gave an unexpected answer".into()),
             Err(e) => Err(silent(&e)),
+        }
+    }
+
+    /// Asks what processes find in the room; a steward of an older tern has no other rooms.
+    pub(crate) fn kind(&self) -> RoomKind {
+        match self.ask(&ToSteward::Kind, &[]) {
+            Ok(FromSteward::Kind { kind }) => kind,
+            _ => RoomKind::Home,
         }
     }
 

@@ -31,6 +31,10 @@ pub const ROOM: u64 = (libc::CLONE_NEWUSER
     | libc::CLONE_NEWIPC
     | libc::CLONE_NEWCGROUP) as u64;
 
+/// What a room has of its own whose processes use the machine's network, host name and objects of
+/// interprocess communication.
+pub const NODE_LOCAL_ROOM: u64 = ROOM & !((libc::CLONE_NEWNET | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC) as u64);
+
 /// Makes a child in new namespaces `flags`. `None` in the child; number and pidfd in the parent.
 ///
 /// # Safety

@@ -341,6 +341,22 @@ pub fn auxiliary(pid: i32) -> Result<Vec<u8>> {
     slurp(pid, "auxv")
 }
 
+/// Returns one entry of the auxiliary vector (getauxval(3)).
+///
+/// # Errors
+/// The process is gone, or was given no such entry.
+pub fn auxiliary_entry(pid: i32, kind: u64) -> Result<u64> {
+    let bytes = auxiliary(pid)?;
+    let words = |pair: &[u8]| [0, 8].map(|at| pair[at..at + 8].try_into().map_or(0, u64::from_ne_bytes));
+    let found = bytes.chunks_exact(16).map(words).find(|[key, _]| *key == kind);
+    found.map(|[_, value]| value).ok_or_else(|| {
+        Error::new(
+            format!("looking for entry {kind} of the auxiliary vector of {pid}"),
+            std::io::Error::from(std::io::ErrorKind::NotFound),
+        )
+    })
+}
+
 /// Where things lie in memory: the addresses that /proc/PID/stat says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "named as in proc_pid_stat(5)")]

@@ -2,6 +2,7 @@
 //! running one, and neither can be copied.
 
 mod asked;
+mod breakpoint;
 mod outside;
 mod sequence;
 mod state;

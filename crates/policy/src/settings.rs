@@ -87,6 +87,9 @@ pub struct Settings {
     pub root_on: RootOn,
     /// Nodes whose owners may drain this one.
     pub drain_by: RootOn,
+    /// Homes whose processes may use this node's own files, network and devices, as far as
+    /// everybody may.
+    pub local_by: RootOn,
     /// Users who have opted in with all their processes.
     pub users: BTreeSet<u32>,
     /// The numbers of the policy.
@@ -106,6 +109,7 @@ impl Default for Settings {
             scope: Scope::default(),
             root_on: RootOn::default(),
             drain_by: RootOn::default(),
+            local_by: RootOn::default(),
             users: BTreeSet::new(),
             params: Params::default(),
         }
@@ -158,6 +162,7 @@ impl Settings {
             }
             "accept" => self.accept = value.parse().map_err(|_| range(Accept::ALLOWED))?,
             "root-on" => self.root_on = value.parse().map_err(|_| range(RootOn::ALLOWED))?,
+            "local-by" => self.local_by = value.parse().map_err(|_| range(RootOn::ALLOWED))?,
             "drain-by" => self.drain_by = value.parse().map_err(|_| range(RootOn::ALLOWED))?,
             "mode" => {
                 self.params.mode = match value {
@@ -233,6 +238,12 @@ impl Settings {
                 self.drain_by.to_string(),
                 words(RootOn::ALLOWED),
                 "Nodes whose root may drain this one from there",
+            ),
+            (
+                "local-by",
+                self.local_by.to_string(),
+                words(RootOn::ALLOWED),
+                "Nodes whose processes may use this one's own files, network and devices (tern run --local)",
             ),
             ("mode", words(mode), words("off, balance, rotate, opportunity"), "How processes are moved for load"),
         ];

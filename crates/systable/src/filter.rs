@@ -14,7 +14,7 @@ mod emit;
 pub use clocks::{WALL_CLOCKS, clocks};
 pub use cpu::cpu_times;
 pub use devices::{devices, tells_devices};
-pub use emit::{MAX_INSNS, Program, program};
+pub use emit::{MAX_INSNS, Program, node_local, program};
 
 use crate::class::{Class, Special};
 use crate::{Errno, Row, When, errno, row};

@@ -4,6 +4,7 @@ mod n000;
 mod n100;
 mod n200;
 mod n300;
+mod node_local;
 mod why;
 
 use crate::arg::Arg;

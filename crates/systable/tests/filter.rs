@@ -278,3 +278,46 @@ fn clocks_are_handed_over_and_nothing_else() {
         run(plain.insns(), &Data { nr: 0, arch: ARCH, args: [9; 6] }).1
     );
 }
+
+#[test]
+fn in_node_local_mode_only_calls_about_processes_are_seen() {
+    let program = filter::node_local();
+    let does = |nr: u32, args: [u64; 6]| run(program.insns(), &Data { nr, arch: ARCH, args }).0;
+    for row in TABLE {
+        let row = row.node_local();
+        for args in samples(row.when).into_iter().chain(samples(row.duplicates)) {
+            let expected = match row.class {
+                _ if row.duplicates.holds(&args) => Action::Trace,
+                _ if !row.when.holds(&args) => Action::Allow,
+                Class::Local => Action::Allow,
+                Class::Special(Special::Clone | Special::TakeSignal) => Action::Trace,
+                Class::Home | Class::Special(_) | Class::GoHome(_) | Class::Refused(_) => Action::Notify,
+                Class::Unused => Action::Fail(systable::errno::ENOSYS),
+            };
+            assert_eq!(does(u32::from(row.nr), args), expected.code(), "{} {args:x?}", row.name);
+        }
+    }
+    let number = |name: &str| systable::number(name).unwrap();
+    // About files, the network, devices and the host's name: never seen, whatever the arguments.
+    let own = "open openat read write close stat mount umount2 socket connect bind listen accept accept4 sendto recvfrom \
+               sendmsg recvmsg setsockopt getsockopt shutdown uname sethostname mmap inotify_init1 inotify_add_watch \
+               fanotify_init shmget semget msgget mq_open chown fchownat epoll_ctl eventfd2 sync copy_file_range execve";
+    for name in own.split_whitespace() {
+        for args in [[0; 6], [1; 6], [u64::MAX; 6], [3, 0x5401, 0, 1, 0, 0]] {
+            assert_eq!(does(number(name), args), Action::Allow.code(), "{name}");
+        }
+    }
+    // Terminals that home gave the program are home's, and others are the node's.
+    for (fd, expected) in [(0, Action::Notify), (2, Action::Notify), (3, Action::Allow)] {
+        for request in [0x5401, 0x5413, 0x802c_542a] {
+            assert_eq!(does(number("ioctl"), [fd, request, 0, 0, 0, 0]), expected.code(), "{fd} {request:x}");
+        }
+    }
+    assert_eq!(does(number("ioctl"), [0, 0x5451, 0, 0, 0, 0]), Action::Allow.code());
+    let kept =
+        "kill tgkill wait4 waitid setpgid setsid getppid getpgid setuid setresgid chroot setns unshare ptrace prctl";
+    for name in kept.split_whitespace() {
+        assert_eq!(does(number(name), [0; 6]), Action::Notify.code(), "{name}");
+    }
+    assert_eq!(does(number("clone"), [0; 6]), Action::Trace.code());
+}

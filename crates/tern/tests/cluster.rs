@@ -189,6 +189,7 @@ fn a_program_comes_sealed() {
             as_root: false,
             force: false,
             homecoming: Default::default(),
+            kind: Default::default(),
         },
         100,
     )

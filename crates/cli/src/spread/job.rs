@@ -129,6 +129,7 @@ fn begin(dirs: &Dirs, program: &Program, turn: &Turn, host: Host) -> io::Result<
 /// The program behind `tern run --on NODE --movable --quiet`.
 fn run_on(node: &str, program: &Program) -> args::Run {
     args::Run {
+        local: false,
         on: Some(node.to_owned()),
         movable: true,
         any_cpu: false,

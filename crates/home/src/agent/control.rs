@@ -58,7 +58,7 @@ fn converse(room: &Arc<Room>, socket: &OwnedFd) {
         && !packet.is_empty()
     {
         let message = postcard::from_bytes(&packet);
-        let is_move = matches!(message, Ok(ToSteward::Move { .. } | ToSteward::Recall { .. } | ToSteward::Pass { .. }));
+        let is_move = message.as_ref().is_ok_and(is_move);
         // What has become of a process is said, whatever else ends.
         let _awaited = is_move.then(|| Awaited::begin(room));
         let answer = match message {
@@ -82,6 +82,9 @@ fn converse(room: &Arc<Room>, socket: &OwnedFd) {
                 let process = process(&message);
                 let obeyed = contained(|| {
                     process.into_iter().for_each(on_account_of);
+                    if is_move {
+                        room.args.check_moves()?
+                    }
                     obey(room, message, fds)
                 });
                 obeyed
@@ -96,6 +99,10 @@ fn converse(room: &Arc<Room>, socket: &OwnedFd) {
             return;
         }
     }
+}
+
+fn is_move(message: &ToSteward) -> bool {
+    matches!(message, ToSteward::Move { .. } | ToSteward::Recall { .. } | ToSteward::Pass { .. })
 }
 
 /// The process that an order is about.
@@ -168,6 +175,7 @@ fn obey(room: &Arc<Room>, message: ToSteward, fds: Vec<OwnedFd>) -> Result<FromS
         }
         ToSteward::Receive { .. } | ToSteward::Stream(_) => Err("that is no order of a daemon's".into()),
         ToSteward::Owner => Ok(FromSteward::Owner { uid: room.args.owner }),
+        ToSteward::Kind => Ok(FromSteward::Kind { kind: room.args.kind }),
         ToSteward::Link => Ok(FromSteward::Link { silent_ms: room.link.silent_ms() }),
         ToSteward::Suspend { for_ms } => room.suspend(for_ms).map(|()| FromSteward::Ok),
         ToSteward::Wake => {

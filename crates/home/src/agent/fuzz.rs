@@ -14,6 +14,7 @@ use crate::room::args::StewardArgs;
 use crate::room::poller::Poller;
 use crate::room::state::Room;
 use arbitrary::Unstructured;
+use control_protocol::steward::RoomKind;
 use os::pidfd::PidFd;
 use os::process_identity::ProcessIdentity;
 use room_protocol::ToHome;
@@ -66,7 +67,8 @@ impl Home {
         let (channel, theirs) = os::socket::pair()?;
         let (run_dir, state) = ("/".into(), "/".into());
         let (room, host) = ("0".repeat(32), "n2".into());
-        let args = StewardArgs { room, host, address: None, owner: 0, lost_after_ms: 15_000, run_dir, state };
+        let (kind, owner, lost_after_ms) = (RoomKind::Home, 0, 15_000);
+        let args = StewardArgs { room, host, address: None, owner, lost_after_ms, kind, run_dir, state };
         let room = Arc::new(Room::new(args, Poller::new()?, Watchdog::at(ours)));
         let pid = deputy.pid();
         let proof = DeputyProof::of_coming(ProcessIdentity::of(pid)?);

@@ -33,6 +33,9 @@ const FAILED: u64 = 125;
 /// Brings a process home that waits for it in a call; the room is told if that cannot be done.
 pub fn bring_home(room: &Arc<Room>, called: HomeCall) {
     let pid = called.pid;
+    if let Err(why) = room.args.check_moves() {
+        return room.tell(&ToRoom::Stays { pid, why });
+    }
     if let Some(under_way) = room.sessions.lock().get_mut(&pid).filter(|u| !u.residue_pending) {
         // On its way home it is stopped in its call, which is made again there; else it may be that
         // it goes on waiting here.

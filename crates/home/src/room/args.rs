@@ -1,11 +1,12 @@
 //! What a daemon tells a steward that it starts.
 
-use control_protocol::steward::RoomId;
+use control_protocol::steward::{RoomId, RoomKind};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// `--room ID --host NODE --address ADDRESS --owner UID --lost-after MS --run-dir DIR --state DIR`
+/// `--room ID --host NODE --address ADDRESS --owner UID --lost-after MS --run-dir DIR --state DIR
+/// [--node-local]`
 #[derive(Clone, Debug)]
 pub struct StewardArgs {
     /// Name of the room, 32 hexadecimal digits.
@@ -18,6 +19,8 @@ pub struct StewardArgs {
     pub owner: u32,
     /// The room is lost when its node has been out of reach for so long, milliseconds.
     pub lost_after_ms: u32,
+    /// What processes find in the room.
+    pub kind: RoomKind,
     /// Directory of sockets.
     pub run_dir: PathBuf,
     /// Directory of the node's identity.
@@ -57,6 +60,18 @@ impl StewardArgs {
         Err(format!("process {pid} is user {owner}'s, and this room has user {}'s processes alone", self.owner))
     }
 
+    /// Refuses a move from the room or to it: in node-local mode a process has what only its node
+    /// has.
+    ///
+    /// # Errors
+    /// The reason, in words.
+    pub fn check_moves(&self) -> Result<(), String> {
+        match self.kind {
+            RoomKind::Home => Ok(()),
+            RoomKind::NodeLocal => Err(format!("it is in node-local mode on {}, and stays there", self.host)),
+        }
+    }
+
     /// Reads the words behind the role's name.
     pub fn parse(words: &[String]) -> Result<StewardArgs, ArgsError> {
         let value = |name: &str| {
@@ -77,6 +92,7 @@ impl StewardArgs {
             lost_after_ms: number("--lost-after")?,
             host: value("--host")?,
             address: value("--address").ok().and_then(|text| text.parse().ok()),
+            kind: if words.iter().any(|word| word == "--node-local") { RoomKind::NodeLocal } else { RoomKind::Home },
             run_dir: value("--run-dir")?.into(),
             state: value("--state")?.into(),
         })

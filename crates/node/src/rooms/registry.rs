@@ -5,12 +5,21 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use control_protocol::steward::RoomId;
+use control_protocol::steward::{RoomId, RoomKind};
 
 use crate::hosted::Process;
 use crate::locks::lock;
 use crate::placement::Refusal;
 use crate::turns::Turns;
+
+/// Whose processes a room has, and what they find there. Rooms that differ in that are different.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Tenancy {
+    /// The id of the user.
+    pub(crate) owner: u32,
+    /// What they find there.
+    pub(crate) kind: RoomKind,
+}
 
 /// The room of one user on one host, if there is one. Who sets it up holds the lock: others wait
 /// and share it.
@@ -30,8 +39,8 @@ pub(super) struct Arrival {
 /// This home's rooms.
 #[derive(Default)]
 pub(crate) struct Rooms {
-    /// By host and user.
-    pub(super) slots: Mutex<HashMap<(String, u32), Slot>>,
+    /// By host and tenancy.
+    pub(super) slots: Mutex<HashMap<(String, Tenancy), Slot>>,
     pub(super) arrivals: Mutex<HashMap<RoomId, Arrival>>,
     /// Rooms that are made at once wait for one another.
     pub(super) turns: Turns,
@@ -44,8 +53,8 @@ pub(crate) struct Rooms {
 }
 
 impl Rooms {
-    pub(super) fn slot(&self, host: &str, owner: u32) -> Slot {
-        Arc::clone(lock(&self.slots).entry((host.to_owned(), owner)).or_default())
+    pub(super) fn slot(&self, host: &str, tenancy: Tenancy) -> Slot {
+        Arc::clone(lock(&self.slots).entry((host.to_owned(), tenancy)).or_default())
     }
 
     /// Hosts with a room. One that is just being set up need not be among them.

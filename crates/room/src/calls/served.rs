@@ -74,6 +74,10 @@ pub fn dispatch(room: &Arc<Shared>, listener: &Arc<OwnedFd>, notice: Notice) {
                 None => waiting.answer(Answer::Continue),
             }
         }
+        // The tracer takes the thread to the node's own files.
+        (Some(_), Some(row)) if row.name == "chroot" && room.filtering.may(host_tid) => {
+            waiting.answer(Answer::Continue);
+        }
         // The tracer has the thread take rights that home has given.
         (Some(_), Some(row))
             if matches!(row.class, Class::Special(Special::Credentials | Special::Prctl))
@@ -167,6 +171,9 @@ impl Asked {
 
     /// The same, when `first` has come home, if it is away.
     fn go_home_after(self, errno: i32, first: Option<i32>) {
+        if self.room.is_node_local() {
+            return self.refuse(errno);
+        }
         let file = self.file();
         let Asked { room, waiting, who, nr, .. } = self;
         room.going_home.go(&room.home, who.pid, HomeCall { waiting, nr, errno, file, first });

@@ -127,8 +127,11 @@ pub fn hear<T: for<'a> Deserialize<'a>>(socket: BorrowedFd<'_>) -> os::Result<Op
 /// Runs the porter: in the child, in the room's new namespaces. Ends when the warden's socket
 /// closes; the kernel then kills whoever is left in the room. It opens `devices` FUSE connections
 /// first, as whom it was forked: user and group are not mapped yet.
-pub fn main(channels: Channels, devices: usize) -> ! {
-    let outcome = open_devices(&channels, devices).and_then(|()| run(&channels));
+///
+/// `node`: the machine's own root directory, for bodies in node-local mode; absent: the room shows
+/// home alone.
+pub fn main(channels: Channels, devices: usize, node: Option<OwnedFd>) -> ! {
+    let outcome = open_devices(&channels, devices).and_then(|()| run(&channels, node));
     if let Err(e) = outcome {
         eprintln!("porter: {e}");
     }
@@ -143,13 +146,14 @@ fn open_devices(channels: &Channels, count: usize) -> os::Result<()> {
 
 struct Porter<'a> {
     channels: &'a Channels,
+    node: Option<OwnedFd>,
     room: Option<setup::Room>,
 }
 
-fn run(channels: &Channels) -> os::Result<()> {
+fn run(channels: &Channels, node: Option<OwnedFd>) -> os::Result<()> {
     let children = os::fds::child_signals()?;
     body::default_signals_but_pipe();
-    let mut porter = Porter { channels, room: None };
+    let mut porter = Porter { channels, node, room: None };
     loop {
         let mut polled =
             [poll_in(channels.commands.as_fd()), poll_in(children.as_fd()), poll_in(channels.spares.as_fd())];
@@ -180,13 +184,13 @@ impl Porter<'_> {
     fn obey(&mut self, command: Command, fds: Vec<OwnedFd>) -> os::Result<Answer> {
         match command {
             Command::Setup(setup) => {
-                let (room, missing) = setup::make(&setup)?;
+                let (room, missing) = setup::make(&setup, self.node.take())?;
                 let standin_mount_id = os::mount::mount_id(room.standins.as_fd())?;
                 let standin_dev = rustix::fs::fstat(&room.standins)
                     .map_err(|e| os::Error::new("asking for attributes of /dev", e))?
                     .st_dev;
+                filter(room.view);
                 self.room = Some(room);
-                filter(setup.wall);
                 Ok(Answer::Ready { standin_mount_id, standin_dev, missing })
             }
             Command::LastPid(last) => {

@@ -7,6 +7,7 @@ use crate::state::home_link::HomeLink;
 use crate::state::ledger::Ledger;
 use crate::state::orders::Orders;
 use crate::state::pending::Pending;
+use control_protocol::steward::RoomKind;
 use os::ptrace::HostTid;
 use room_protocol::ToHome;
 use room_protocol::message::{CallId, StandinId};
@@ -77,6 +78,8 @@ pub struct Shared {
     pub vigil: os::awake::Vigil,
     /// Whether the room is suspended.
     pub suspension: crate::state::suspension::Suspension,
+    /// What guests find here; set when the room is made.
+    pub kind: OnceLock<RoomKind>,
     /// Home's code for its processes, if guests may not use this kernel's.
     pub strange: OnceLock<crate::state::foreign_vdso::Strange>,
 }
@@ -86,6 +89,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
+    /// Whether guests use this machine's own files and network.
+    pub fn is_node_local(&self) -> bool {
+        self.kind.get() == Some(&RoomKind::NodeLocal)
+    }
+
     /// A room without guests.
     pub fn new(
         uplink: Arc<link::Sender>,
@@ -125,6 +133,7 @@ impl Shared {
             wall: OnceLock::new(),
             vigil: os::awake::Vigil::default(),
             suspension: crate::state::suspension::Suspension::default(),
+            kind: OnceLock::new(),
             strange: OnceLock::new(),
         }
     }

@@ -11,6 +11,7 @@ pub mod deadlines;
 pub mod departing;
 pub mod dying;
 pub mod ends;
+pub mod entering;
 pub mod executing;
 pub mod family;
 pub mod fd_delivery;
@@ -44,6 +45,7 @@ use crate::supervisor::tracer::state::bodies::Bodies;
 use crate::supervisor::tracer::state::departing::Departing;
 use crate::supervisor::tracer::state::dying::Dying;
 use crate::supervisor::tracer::state::ends::Ends;
+use crate::supervisor::tracer::state::entering::Entering;
 use crate::supervisor::tracer::state::injected::Injected;
 use crate::supervisor::tracer::state::interrupted_calls::InterruptedCalls;
 use crate::supervisor::tracer::state::lost::Lost;
@@ -80,6 +82,7 @@ struct Tracer {
     departing: Departing,
     dying: Dying,
     ends: Ends,
+    entering: Entering,
     unsupported_calls: UnsupportedCalls,
     lost: Lost,
     /// Stops since the room was suspended, while it is.
@@ -129,6 +132,7 @@ pub fn run(parts: Parts) -> os::Result<()> {
         departing: Departing::default(),
         dying: Dying::default(),
         ends: Ends::default(),
+        entering: Entering::default(),
         unsupported_calls: UnsupportedCalls::default(),
         lost: Lost::default(),
         kept_stops: None,

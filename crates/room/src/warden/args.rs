@@ -1,12 +1,13 @@
 //! What a daemon tells a warden that it starts.
 
+use control_protocol::steward::RoomKind;
 use os::id_ranges::IdRange;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use thiserror::Error;
 
 /// `--room ID --home NODE --connect ADDR:PORT --owner UID --id-range N --rooms-memory BYTES
-/// --run-dir DIR --state DIR`
+/// --run-dir DIR --state DIR [--node-local]`
 #[derive(Clone, Debug)]
 pub struct WardenArgs {
     /// Name of the room, 32 hexadecimal digits.
@@ -19,6 +20,8 @@ pub struct WardenArgs {
     pub ids: IdRange,
     /// Memory that all rooms of this node together may have, bytes.
     pub rooms_memory_bytes: u64,
+    /// What processes find in the room.
+    pub kind: RoomKind,
     /// Directory of sockets.
     pub run_dir: PathBuf,
     /// Directory of the node's identity.
@@ -52,6 +55,7 @@ impl WardenArgs {
             ids: IdRange::new(id("--id-range")?, id("--owner")?).map_err(|e| ArgsError(e.to_string()))?,
             rooms_memory_bytes: number("--rooms-memory")?,
             connect: connect.parse().map_err(|e| ArgsError(format!("--connect {connect}: {e}")))?,
+            kind: if words.iter().any(|word| word == "--node-local") { RoomKind::NodeLocal } else { RoomKind::Home },
             run_dir: value("--run-dir")?.into(),
             state: value("--state")?.into(),
         })

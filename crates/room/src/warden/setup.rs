@@ -15,10 +15,9 @@ use crate::supervisor::tracer::Parts;
 use crate::warden::args::WardenArgs;
 use crate::warden::uplink::Files;
 use crate::warden::{WardenError, from_home as home, limits};
-use control_protocol::steward::{Preamble, RoomId};
+use control_protocol::steward::{Preamble, RoomId, RoomKind};
 use homefs::client::Client;
 use link::Receiver;
-use os::id_ranges::IdRange;
 use os::pidfd::PidFd;
 use os::ptrace::HostTid;
 use room_protocol::message::Home;
@@ -51,7 +50,7 @@ pub fn run(args: &WardenArgs) -> Result<(), WardenError> {
     let (here_monotonic_ns, here_boottime_ns) = clocks.here_ns;
     let children = os::fds::child_signals()?;
     // One FUSE connection per mount, one for /proc, and one for the stand-ins.
-    let (porter, channels, numbers, devices) = fork_porter(home.mounts.len() + 2, &args.ids)?;
+    let (porter, channels, numbers, devices) = fork_porter(home.mounts.len() + 2, args)?;
     let limited = limits::put(args, porter);
     let (end, ended) = mpsc::channel();
     let room = serve(uplink, downlink, devices, &end)?;
@@ -61,8 +60,10 @@ pub fn run(args: &WardenArgs) -> Result<(), WardenError> {
         let _ = room.shared.group.set(watched);
     }
     let lanes = take_lanes(args, &room.shared, identity)?;
-    let wall = Wall::needed(clocks.ahead_ns, clocks.doubt_ns);
-    if wall.is_some() || home.vdso != os::vdso::own() {
+    let is_local = args.kind == RoomKind::NodeLocal;
+    let _ = room.shared.kind.set(args.kind);
+    let wall = Wall::needed(clocks.ahead_ns, clocks.doubt_ns).filter(|_| !is_local);
+    if !is_local && (wall.is_some() || home.vdso != os::vdso::own()) {
         let _ = room.shared.strange.set(Strange::new(&home.vdso));
     }
     let home_devices = std::mem::take(&mut home.devices);
@@ -211,16 +212,26 @@ type Forked = (HostTid, Channels, Vec<i32>, Vec<OwnedFd>);
 
 /// The kernel mounts a FUSE connection only in the user namespace in which its device was opened,
 /// so the porter opens them, and the warden takes duplicates.
-fn fork_porter(devices: usize, ids: &IdRange) -> Result<Forked, WardenError> {
+fn fork_porter(devices: usize, args: &WardenArgs) -> Result<Forked, WardenError> {
+    let ids = &args.ids;
+    // Taken before the fork: it belongs to the machine's own mounts, which the porter leaves.
+    let node = match args.kind {
+        RoomKind::Home => None,
+        RoomKind::NodeLocal => Some(os::mount::open_path(std::path::Path::new("/"))?),
+    };
+    let flags = if node.is_some() { os::namespace::NODE_LOCAL_ROOM } else { os::namespace::ROOM };
     let (commands, their_commands) = os::socket::pair()?;
     let (notices, their_notices) = os::socket::pair()?;
     let (spares, their_spares) = os::socket::pair()?;
     // The porter knows them too.
     crate::sandbox::ids::set(*ids);
     // SAFETY: this process has one thread yet.
-    let Some((pid, pidfd)) = (unsafe { os::namespace::fork_into(os::namespace::ROOM)? }) else {
-        os::fds::close_others(&[their_commands.as_raw_fd(), their_notices.as_raw_fd(), their_spares.as_raw_fd()]);
-        porter::main(Channels { commands: their_commands, notices: their_notices, spares: their_spares }, devices);
+    let Some((pid, pidfd)) = (unsafe { os::namespace::fork_into(flags)? }) else {
+        let mut kept = vec![their_commands.as_raw_fd(), their_notices.as_raw_fd(), their_spares.as_raw_fd()];
+        kept.extend(node.as_ref().map(AsRawFd::as_raw_fd));
+        os::fds::close_others(&kept);
+        let channels = Channels { commands: their_commands, notices: their_notices, spares: their_spares };
+        porter::main(channels, devices, node);
     };
     drop((their_commands, their_notices, their_spares));
     let pidfd = PidFd::from(pidfd);

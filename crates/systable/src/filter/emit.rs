@@ -3,7 +3,7 @@
 
 use super::{ARCH, Action, Insn, X32_BIT, by_arguments, by_class};
 use crate::when::{Cmp, When};
-use crate::{LAST, errno, row};
+use crate::{LAST, Row, errno, row};
 
 /// Room for the program; the kernel's own limit is 4096 (`BPF_MAXINSNS`).
 pub const MAX_INSNS: usize = 1024;
@@ -82,8 +82,20 @@ impl Program {
 
 /// Gives the filter of the whole table.
 pub fn program() -> Program {
+    of(|row| *row)
+}
+
+/// Gives the filter of processes in node-local mode ([`Row::node_local`]).
+pub fn node_local() -> Program {
+    of(Row::node_local)
+}
+
+/// The table as a filter sees it.
+type View = fn(&Row) -> Row;
+
+fn of(view: View) -> Program {
     let mut p = Program { insns: [Insn { code: RETURN, jt: 0, jf: 0, k: 0 }; MAX_INSNS], first: MAX_INSNS };
-    let tree = tree(&mut p, 0, u32::from(LAST) + 1);
+    let tree = tree(&mut p, view, Numbers { first: 0, last: u32::from(LAST) + 1 });
     let foreign = p.ret(Action::Notify);
     if p.skip(tree) != 0 {
         p.near(tree, 0);
@@ -104,27 +116,34 @@ enum Leaf {
     Arguments([(When, Action); 2]),
 }
 
-fn leaf(nr: u32) -> Leaf {
-    match row(nr) {
+fn leaf(nr: u32, view: View) -> Leaf {
+    match row(nr).map(view) {
         None => Leaf::Above,
         Some(row) if row.when == When::Always && row.duplicates == When::NEVER => Leaf::Return(by_class(row.class)),
-        Some(row) => Leaf::Arguments(by_arguments(row)),
+        Some(row) => Leaf::Arguments(by_arguments(&row)),
     }
 }
 
-/// Numbers in `first..=last` at which something else begins.
-fn borders(first: u32, last: u32) -> impl Iterator<Item = u32> {
-    (first + 1..=last).filter(|&nr| leaf(nr) != leaf(nr - 1))
+/// The numbers from `first` to `last`; what is not below `last` counts as `last`.
+#[derive(Clone, Copy)]
+struct Numbers {
+    first: u32,
+    last: u32,
 }
 
-/// Decides among the numbers of `first..=last`; what is not below `last` counts as `last`.
-fn tree(p: &mut Program, first: u32, last: u32) -> At {
-    let count = borders(first, last).count();
-    match borders(first, last).nth(count / 2) {
-        None => end(p, leaf(first)),
+/// Numbers at which something else begins.
+fn borders(of: Numbers, view: View) -> impl Iterator<Item = u32> {
+    (of.first + 1..=of.last).filter(move |&nr| leaf(nr, view) != leaf(nr - 1, view))
+}
+
+/// Decides among these numbers.
+fn tree(p: &mut Program, view: View, of: Numbers) -> At {
+    let count = borders(of, view).count();
+    match borders(of, view).nth(count / 2) {
+        None => end(p, leaf(of.first, view)),
         Some(middle) => {
-            let below = tree(p, first, middle - 1);
-            let above = tree(p, middle, last);
+            let below = tree(p, view, Numbers { last: middle - 1, ..of });
+            let above = tree(p, view, Numbers { first: middle, ..of });
             p.branch(IF_GE, middle, above, below)
         }
     }

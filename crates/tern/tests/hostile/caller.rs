@@ -1,6 +1,6 @@
 //! Who asks for a placement must be who is placed.
 
-use control_protocol::steward::Program;
+use control_protocol::steward::{Program, RoomKind};
 use control_protocol::tool::{Homecoming, Request};
 
 use crate::support::{PYTHON, alone, at_home, nobody_is_away, shared, wait_for};
@@ -9,8 +9,8 @@ use crate::support::{PYTHON, alone, at_home, nobody_is_away, shared, wait_for};
 /// hexadecimal.
 pub(crate) fn run_request(script: &str) -> (String, String) {
     let (movable, any_cpu, as_root, force) = (false, false, false, false);
-    let request =
-        Request::Run { on: Some("n2".into()), movable, any_cpu, as_root, force, homecoming: Homecoming::Quiet };
+    let (on, homecoming, kind) = (Some("n2".into()), Homecoming::Quiet, RoomKind::Home);
+    let request = Request::Run { on, movable, any_cpu, as_root, force, homecoming, kind };
     let argv = ["sh", "-c", script].map(|word| word.as_bytes().to_vec()).to_vec();
     let envp = vec![b"PATH=/usr/bin:/bin".to_vec()];
     let program = Program { path: b"/bin/sh".to_vec(), argv, envp, blocked: 0 };

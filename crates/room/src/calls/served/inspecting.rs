@@ -12,7 +12,7 @@ const YAMA: &str = "/proc/sys/kernel/yama/ptrace_scope";
 pub fn serve(asked: Asked) {
     use os::ptrace::Asked::{Memory, OfHeld, ToBeHeld, ToHold};
     let other = match os::ptrace::Asked::of(asked.nr, &asked.args) {
-        ToBeHeld if is_promised(&asked) => return asked.value(0),
+        ToBeHeld if !asked.room.is_node_local() && is_promised(&asked) => return asked.value(0),
         Memory(other) if looks_here(&asked, other) => return asked.here(),
         ToHold(other) | Memory(other) => Some(other),
         // Whom it holds is held at home already.

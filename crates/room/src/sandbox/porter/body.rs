@@ -2,10 +2,11 @@
 //! filter, exec.
 
 use crate::sandbox::ids;
+use crate::sandbox::porter::setup::View;
 use crate::sandbox::porter::{Notice, hear, setup, tell};
 use os::namespace::CapabilitySets;
 use os::{Error, Result, namespace, seccomp};
-use room_protocol::message::{Arrival, Capabilities, Directory, Place, StandinId};
+use room_protocol::message::{Arrival, Capabilities, Descriptor, Directory, Place, StandinId};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ffi::CString;
@@ -22,6 +23,9 @@ pub const MARK_FILTERED: u64 = 1;
 /// First argument of a mark: exec failed, and the third argument is the error number.
 pub const MARK_FAILED: u64 = 2;
 
+/// Fourth argument of a mark: the number of the node's root directory, or this.
+pub const NO_NODE: u64 = u64::MAX;
+
 /// In rax at the trap of a body that is ready to be rebuilt from an image.
 pub const MARK_EMPTY: u64 = MARK_WORD ^ 1;
 
@@ -32,6 +36,9 @@ pub const KEPT_CAPABILITIES: u64 = 0b1111_1111;
 
 /// Bit of CAP_IPC_LOCK (capabilities(7)).
 pub const IPC_LOCK: u64 = 1 << 14;
+/// Bit of CAP_SYS_CHROOT. Programs in node-local mode have it until they have entered the node;
+/// their filter refuses chroot(2) itself to all but the tracer.
+pub const SYS_CHROOT: u64 = 1 << 18;
 /// Bit of CAP_SYS_NICE.
 pub const SYS_NICE: u64 = 1 << 23;
 
@@ -71,7 +78,7 @@ fn become_program(place: &Place, room: &setup::Room) -> Result<()> {
     default_signals(place.ignored);
     open_standins(place, room)?;
     set_limits(&place.limits, &place.credentials.capabilities);
-    become_who(place)?;
+    become_who(place, room.node.is_some())?;
     open_directories(&place.directories);
     set_mask(place.blocked);
     // Last: some of it would change what is mapped here.
@@ -80,25 +87,28 @@ fn become_program(place: &Place, room: &setup::Room) -> Result<()> {
     if place.home_devices {
         seccomp::install_more(&systable::filter::devices().each_ref().map(instruction))?;
     }
-    let listener = seccomp::install(filter(room.wall))?;
-    mark(MARK_FILTERED, listener.as_raw_fd() as u64);
+    let node = room.node.as_ref().map(|node| inherited(node.as_fd(), &place.descriptors)).transpose()?;
+    let listener = seccomp::install(filter(room.view))?;
+    mark(Mark { what: MARK_FILTERED, value: listener.as_raw_fd() as u64, node });
     drop(listener);
     // SAFETY: arrays of live strings that end with null.
     let errno = unsafe {
         libc::execve(program.path.as_ptr(), program.argv.as_ptr(), program.envp.as_ptr());
         *libc::__errno_location()
     };
-    mark(MARK_FAILED, errno as u64);
+    mark(Mark { what: MARK_FAILED, value: errno as u64, node: None });
     Ok(())
 }
 
-fn become_who(place: &Place) -> Result<()> {
+/// `enters_node`: the program is taken to the node's own files as it begins.
+fn become_who(place: &Place, enters_node: bool) -> Result<()> {
+    let more = if enters_node { SYS_CHROOT } else { 0 };
     // SAFETY: plain numbers.
     unsafe {
         libc::umask(place.umask);
         libc::setpriority(libc::PRIO_PROCESS, 0, place.nice);
     }
-    namespace::keep_capabilities(KEPT_CAPABILITIES);
+    namespace::keep_capabilities(KEPT_CAPABILITIES | more);
     // What a change of user does to them home's kernel says (`warden/tracer/rights.rs`).
     namespace::keep_capabilities_of_others()?;
     let who = &place.credentials;
@@ -108,15 +118,15 @@ fn become_who(place: &Place) -> Result<()> {
     let [uid, gid] = [who.uid, who.gid].map(|[real, effective, saved, _]| [real, effective, saved]);
     namespace::become_user(uid, gid, &groups)?;
     namespace::touch_files_as(who.uid[3], who.gid[3]);
-    take_capabilities(place)?;
+    take_capabilities(place, more)?;
     std::env::set_current_dir(std::ffi::OsStr::from_bytes(&place.cwd))
         .map_err(|e| Error::new(format!("entering {}", String::from_utf8_lossy(&place.cwd)), e))?;
     seccomp::no_new_privileges()
 }
 
 /// Those that the program has at home. What is moved here may still take those that it needs until
-/// its image is in place.
-fn take_capabilities(place: &Place) -> Result<()> {
+/// its image is in place. `more` the program has, too, until the tracer takes it away.
+fn take_capabilities(place: &Place, more: u64) -> Result<()> {
     let own = place.credentials.capabilities;
     let permitted = match place.arrival {
         Some(_) => KEPT_CAPABILITIES | namespace::CHECKPOINT_RESTORE,
@@ -125,7 +135,8 @@ fn take_capabilities(place: &Place) -> Result<()> {
     let effective = own.effective & own.permitted & KEPT_CAPABILITIES;
     let inheritable = own.inheritable & KEPT_CAPABILITIES;
     let ambient = own.ambient & inheritable & own.permitted;
-    namespace::take_capabilities(CapabilitySets { permitted, effective, inheritable }, ambient)
+    let [permitted, effective, inheritable] = [permitted, effective, inheritable].map(|set| set | more);
+    namespace::take_capabilities(CapabilitySets { permitted, effective, inheritable }, ambient | more)
 }
 
 /// Opens what a process that is moved here needs, and waits in a trap for the tracer, which puts
@@ -138,7 +149,7 @@ fn become_empty(place: &Place, arrival: &Arrival, room: &setup::Room) -> Result<
     }
     set_limits(&limits, &place.credentials.capabilities);
     open_standins(place, room)?;
-    become_who(place)?;
+    become_who(place, false)?;
     open_files(arrival)?;
     // To tell the kernel which file the program is.
     namespace::take_checkpoint_restore(KEPT_CAPABILITIES)?;
@@ -192,24 +203,48 @@ fn open_directories(directories: &[Directory]) {
     }
 }
 
-/// Stops in the tracer with a word.
-fn mark(what: u64, value: u64) {
-    // SAFETY: the tracer never lets this call through.
-    unsafe { libc::syscall(libc::SYS_clone, what, MARK_WORD, value, 0, 0) };
+/// A word of a body to its tracer.
+struct Mark {
+    what: u64,
+    value: u64,
+    /// The number of the descriptor of the node's root directory.
+    node: Option<RawFd>,
 }
+
+/// Stops in the tracer with a word.
+fn mark(mark: Mark) {
+    let node = mark.node.map_or(NO_NODE, |fd| fd as u64);
+    // SAFETY: the tracer never lets this call through.
+    unsafe { libc::syscall(libc::SYS_clone, mark.what, MARK_WORD, mark.value, node, 0) };
+}
+
+/// Makes a duplicate of a descriptor that the program inherits, behind those that home gave it.
+fn inherited(fd: BorrowedFd<'_>, given: &[Descriptor]) -> Result<RawFd> {
+    let behind = given.iter().map(|d| d.fd + 1).max().unwrap_or(0).max(LOWEST_INHERITED);
+    // SAFETY: makes a descriptor, which nothing here closes.
+    os_check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD, behind) }, "handing the node's root directory on")
+}
+
+/// Programs rarely have so many descriptors.
+const LOWEST_INHERITED: RawFd = 64;
 
 /// The guests' filter. Making it takes longer than installing it, so it is made once, in the porter
 /// before it forks.
 ///
-/// `wall`: readings of the wall clock are handed over.
-pub fn filter(wall: bool) -> &'static [seccomp::Instruction] {
+pub fn filter(view: View) -> &'static [seccomp::Instruction] {
     static PLAIN: LazyLock<Vec<seccomp::Instruction>> = LazyLock::new(|| {
         let program = systable::filter::program();
         program.insns().iter().map(instruction).collect()
     });
     static WALL: LazyLock<Vec<seccomp::Instruction>> =
         LazyLock::new(|| systable::filter::clocks().iter().map(instruction).chain(PLAIN.iter().copied()).collect());
-    if wall { &WALL } else { &PLAIN }
+    static NODE_LOCAL: LazyLock<Vec<seccomp::Instruction>> =
+        LazyLock::new(|| systable::filter::node_local().insns().iter().map(instruction).collect());
+    match view {
+        View::Home => &PLAIN,
+        View::HomeAndWall => &WALL,
+        View::Processes => &NODE_LOCAL,
+    }
 }
 
 fn instruction(i: &systable::filter::Insn) -> seccomp::Instruction {

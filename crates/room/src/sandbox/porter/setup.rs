@@ -14,8 +14,21 @@ pub struct Room {
     pub standins: OwnedFd,
     /// /proc/sys/kernel/ns_last_pid of the room.
     pub last_pid: File,
-    /// Guests are shown home's wall clock, not this machine's.
-    pub wall: bool,
+    /// Which calls of its guests are seen.
+    pub view: View,
+    /// The machine's own root directory, if guests use its files.
+    pub node: Option<OwnedFd>,
+}
+
+/// Which calls of guests their filter lets tern see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum View {
+    /// Those that home must answer.
+    Home,
+    /// The same, and readings of the wall clock: guests are shown home's, not this machine's.
+    HomeAndWall,
+    /// Those about processes (node-local mode).
+    Processes,
 }
 
 /// Devices that are the node's own: what is read from or written to them is the same everywhere.
@@ -23,7 +36,7 @@ const OWN_DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
 
 /// Mounts everything and enters it. The second part of the result says what is missing in the room,
 /// and why.
-pub fn make(setup: &Setup) -> Result<(Room, Vec<String>)> {
+pub fn make(setup: &Setup, node: Option<OwnedFd>) -> Result<(Room, Vec<String>)> {
     // Ids of the new user namespace, before anything is touched through FUSE: an unmapped id would
     // be EOVERFLOW there.
     namespace::become_user([0; 3], [0; 3], &[])?;
@@ -55,7 +68,9 @@ pub fn make(setup: &Setup) -> Result<(Room, Vec<String>)> {
     let standins = mount::fuse_detached(device, "tern-dev")?;
     let own_dev =
         own_dev(&root, standins.as_fd()).and_then(|()| shared_memory(&root, memory.map(|(_, device)| *device)));
-    for done in [home_proc(&root, *proc_device), own_dev, own_sys(&root)] {
+    // The kernel shows the hardware only to the owner of the network that /sys shows, too.
+    let sys = if node.is_some() { Ok(()) } else { own_sys(&root) };
+    for done in [home_proc(&root, *proc_device), own_dev, sys] {
         missing.extend(done.err().map(|e| e.to_string()));
     }
     mount::enter_root(&root)?;
@@ -63,7 +78,9 @@ pub fn make(setup: &Setup) -> Result<(Room, Vec<String>)> {
         // SAFETY: the numbers are the porter's own copies; the warden serves the connections.
         unsafe { libc::close(*device) };
     }
-    namespace::set_names(&setup.home.hostname, &setup.home.domainname)?;
+    if node.is_none() {
+        namespace::set_names(&setup.home.hostname, &setup.home.domainname)?;
+    }
     namespace::shift_time(
         setup.home.monotonic_ns - setup.here_monotonic_ns,
         setup.home.boottime_ns - setup.here_boottime_ns,
@@ -74,7 +91,12 @@ pub fn make(setup: &Setup) -> Result<(Room, Vec<String>)> {
         .map_err(|e| Error::new("opening ns_last_pid", e))?;
     // Guests of user 0 shall not look into this process.
     namespace::set_dumpable(false)?;
-    Ok((Room { standins, last_pid, wall: setup.wall }, missing))
+    let view = match (&node, setup.wall) {
+        (Some(_), _) => View::Processes,
+        (None, true) => View::HomeAndWall,
+        (None, false) => View::Home,
+    };
+    Ok((Room { standins, last_pid, view, node }, missing))
 }
 
 fn odd(what: &str) -> Error {

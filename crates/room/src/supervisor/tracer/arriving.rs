@@ -4,6 +4,7 @@
 //! until then the original may still go on.
 
 use crate::sandbox::porter::body::{MARK_EMPTY, filter};
+use crate::sandbox::porter::setup::View;
 use crate::state::cpu_times::Before;
 use crate::state::foreign_vdso;
 use crate::state::guests::Who;
@@ -454,7 +455,8 @@ fn filters(batch: &mut Batch, shown: &[Vec<u8>], wall: bool) -> usize {
         let (nr, args) = os::seccomp::install_more_call(program);
         batch.must(doing, nr, args);
     }
-    let program: Vec<u8> = filter(wall)
+    let view = if wall { View::HomeAndWall } else { View::Home };
+    let program: Vec<u8> = filter(view)
         .iter()
         .flat_map(|i| [&i.code.to_le_bytes()[..], &[i.jt, i.jf], &i.k.to_le_bytes()].concat())
         .collect();

@@ -1,6 +1,6 @@
 //! Bodies from their start to their end.
 
-use crate::sandbox::porter::body::{MARK_FAILED, MARK_FILTERED, MARK_WORD, SYS_NICE};
+use crate::sandbox::porter::body::{MARK_FAILED, MARK_FILTERED, MARK_WORD, NO_NODE, SYS_NICE};
 use crate::sandbox::porter::{Command, tell};
 use crate::sandbox::usage::Usage;
 use crate::state::exec_rights;
@@ -116,6 +116,9 @@ impl Tracer {
         match registers.rdi {
             MARK_FILTERED => {
                 endanger(stopped.tid(), 0);
+                if registers.r10 != NO_NODE {
+                    self.entering.expect(who.pid, registers.r10);
+                }
                 if let Err(e) = self.listeners.add(stopped.tid(), registers.rdx as i32) {
                     tracing::error!("{e}");
                     self.kill(who.pid);
@@ -147,6 +150,7 @@ impl Tracer {
         let forget = |guest: &mut Guest| (guest.vdso, guest.without_vdso) = (None, false);
         self.room.guests().get_mut(who.pid).into_iter().for_each(forget);
         if self.bodies.is_starting(who.pid) {
+            self.stop_at_entry(who.pid, &stopped);
             self.bodies.phases.insert(who.pid, Phase::Running);
             self.room.guests().runs(who.pid);
             self.room.tell(&ToHome::Placed { pid: who.pid, result: Ok(()) });
@@ -206,6 +210,7 @@ impl Tracer {
         self.room.forget(host);
         self.labour_over(host);
         let Some(who) = self.room.guests().remove_thread(host) else { return };
+        self.entering.forget(host, (who.tid == who.pid).then_some(who.pid));
         if who.tid != who.pid {
             self.room.tell(&ToHome::ThreadGone { pid: who.pid, tid: who.tid });
             return self.check_leaving(who.pid);

@@ -101,6 +101,7 @@ impl Tracer {
 
     /// A signal is about to be delivered to a thread.
     pub fn signal_stop(&mut self, stopped: Stopped, signal: i32) -> Result<(), TraceError> {
+        let Some(stopped) = self.entry_stop(stopped, signal)? else { return Ok(()) };
         let Some(mut stopped) = self.empty_stop(stopped, signal)? else { return Ok(()) };
         self.labour_over(stopped.tid());
         let sent = stopped.signal_info()?;

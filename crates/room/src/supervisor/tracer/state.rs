@@ -8,6 +8,7 @@ pub mod bodies;
 pub mod departing;
 pub mod dying;
 pub mod ends;
+pub mod entering;
 pub mod injected;
 pub mod interrupted_calls;
 pub mod lost;
