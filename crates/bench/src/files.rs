@@ -68,9 +68,13 @@ pub fn measure(args: &On, run_dir: &Path) -> Result<Vec<Figure>, Error> {
             continue;
         }
         let argv = ["sh".to_owned(), "-c".to_owned(), format!("{variables}{}", script.lines)];
-        bench.compare(script.name, "ms", samples, 1.0, |place| {
-            Ok(timed(place, &argv, Some(Stdio::null()))?.0 / 1e3)
-        })?;
+        bench.compare(
+            script.name,
+            "ms",
+            samples,
+            1.0,
+            |place| Ok(timed(place, &argv, Some(Stdio::null()))?.0 / 1e3),
+        )?;
     }
     Ok(bench.figures())
 }

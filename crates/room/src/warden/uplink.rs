@@ -170,7 +170,9 @@ pub fn receive(mut downlink: Receiver, room: &Arc<Shared>, client: &Arc<Client>)
                     break "home broke the protocol of streams";
                 }
             },
-            Kind::Applied | Kind::Packed | Kind::Advance | Kind::Await | Kind::Behind => break "home sent what only a room sends",
+            Kind::Applied | Kind::Packed | Kind::Advance | Kind::Await | Kind::Behind => {
+                break "home sent what only a room sends";
+            }
         }
     };
     waiting.close();

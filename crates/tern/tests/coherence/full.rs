@@ -62,13 +62,14 @@ fn a_program_that_fills_the_disk_is_told_by_its_write() {
 #[test]
 fn a_disk_that_another_fills_leaves_a_whole_beginning() {
     let lab = crate::common::lab_of(&crate::common::options(2));
+    assert!(at_home(&lab, 10, DISK).status.success());
     for every in [0, 8] {
         let script = format!(
-            "{DISK}; cat > writer.py <<'END'\n{WRITER}\nEND\ncat > check.py <<'END'\n{CHECK}\nEND\n\
+            "rm -f /tmp/disk/*; cat > writer.py <<'END'\n{WRITER}\nEND\ncat > check.py <<'END'\n{CHECK}\nEND\n\
              tern run --strict --on n2 -- /usr/bin/python3 writer.py {every} /tmp/disk/file > told & \
              until [ -e /tmp/disk/file.begun ]; do sleep 0.01; done; \
              until fallocate -l 2G /tmp/disk/rest 2> /dev/null || ! head -c 100M /dev/zero >> /tmp/disk/rest; do :; done 2> /dev/null; \
-             wait; cat told; /usr/bin/python3 check.py /tmp/disk/file $(cut -d' ' -f2 told); umount /tmp/disk"
+             wait; cat told; /usr/bin/python3 check.py /tmp/disk/file $(cut -d' ' -f2 told)"
         );
         let output = at_home(&lab, 120, &script);
         let text = output.text();

@@ -30,7 +30,8 @@ fn start(lab: &Lab, place: &str, last: &str) -> Child {
 
 fn wardens(lab: &Lab) -> Vec<i32> {
     let is_one = |pid: &i32| {
-        std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.split(|b| *b == 0).any(|w| w == b"__warden"))
+        std::fs::read(format!("/proc/{pid}/cmdline"))
+            .is_ok_and(|line| line.split(|b| *b == 0).any(|w| w == b"__warden"))
     };
     lab.processes("n2").unwrap().into_iter().filter(is_one).collect()
 }

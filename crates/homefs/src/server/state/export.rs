@@ -69,5 +69,13 @@ fn open_one<F: FnOnce(Errno) -> ServeError>(
     // SAFETY: fsid_t is two ints without padding.
     let fsid = unsafe { std::mem::transmute_copy(&stat.f_fsid) };
     let space = Space::of(&any);
-    Ok(OpenExport { path: export.path.clone(), tree: Arc::new(tree), any, root, fsid, shares_file_system: false, space })
+    Ok(OpenExport {
+        path: export.path.clone(),
+        tree: Arc::new(tree),
+        any,
+        root,
+        fsid,
+        shares_file_system: false,
+        space,
+    })
 }

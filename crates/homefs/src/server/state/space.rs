@@ -42,12 +42,8 @@ impl Space {
         let file = file.as_fd();
         let kind = rustix::fs::fstatfs(file).map(|stat| stat.f_type as u64).ok();
         let is_plain = kind.is_some_and(|kind| PLAIN.contains(&kind)) && !has_quotas(file);
-        let space = Space {
-            is_plain,
-            began: Instant::now(),
-            looked_us: AtomicU64::new(0),
-            is_scarce: AtomicBool::new(false),
-        };
+        let space =
+            Space { is_plain, began: Instant::now(), looked_us: AtomicU64::new(0), is_scarce: AtomicBool::new(false) };
         space.look(file);
         space
     }
