@@ -7,6 +7,7 @@
 mod bodies;
 mod bulk;
 mod handshake;
+mod posts;
 mod receiver;
 mod records;
 mod schedule;

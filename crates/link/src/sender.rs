@@ -1,5 +1,6 @@
 //! The sending direction of a link.
 
+use crate::posts::{KEPT_BYTES, Posts};
 use crate::records::Seal;
 use crate::setup::{self, UNSENT_BYTES, let_lie, lose_after};
 use crate::{Counters, LinkError, lock};
@@ -25,6 +26,13 @@ pub struct Sender {
     watched: Option<TcpStream>,
     /// How often the time limit was set.
     limits_set: Mutex<u64>,
+    pub(crate) posts: Arc<Posts>,
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        self.posts.close();
+    }
 }
 
 struct Out {
@@ -71,7 +79,8 @@ impl Sender {
     pub(crate) fn new(socket: TcpStream, seal: Seal, counters: Arc<Counters>) -> Sender {
         let watched = socket.try_clone().ok();
         let out = Mutex::new(Out { socket, seal, unsent_bytes: UNSENT_BYTES, encrypted: Vec::new(), gathering: 0 });
-        Sender { out, hurried: AtomicUsize::new(0), counters, watched, limits_set: Mutex::new(0) }
+        let posts = Arc::default();
+        Sender { out, hurried: AtomicUsize::new(0), counters, watched, limits_set: Mutex::new(0), posts }
     }
 
     /// Gathers the frames of all threads until the guard is dropped. The guard must live for a
@@ -118,18 +127,39 @@ impl Sender {
         seq: u64,
         parts: &[&[u8]],
     ) -> Result<(), LinkError> {
+        self.seal(&mut out, Head { body_bytes: 0, kind, mount, seq }, parts)?;
+        if out.gathering == 0 || out.encrypted.len() > GATHERED_BYTES {
+            out.write()?;
+        }
+        Ok(())
+    }
+
+    /// Encrypts one frame.
+    fn seal(&self, out: &mut Out, head: Head, parts: &[&[u8]]) -> Result<(), LinkError> {
         let bytes: usize = parts.iter().map(|p| p.len()).sum();
         if bytes > FRAME_BYTES_MAX {
             return Err(LinkError::Frame(HeadError::Size(bytes as u32)));
         }
-        let head = Head { body_bytes: bytes as u32, kind, mount, seq }.encode();
-        let Out { seal, encrypted, .. } = &mut *out;
-        seal.seal(&head, parts, encrypted)?;
-        if out.gathering == 0 || out.encrypted.len() > GATHERED_BYTES {
-            out.write()?;
-        }
+        let head = Head { body_bytes: bytes as u32, ..head }.encode();
+        out.seal.seal(&head, parts, &mut out.encrypted)?;
         self.counters.count(bytes);
         Ok(())
+    }
+
+    /// Encrypts one frame and keeps it for the next write, unless much is kept already.
+    pub(crate) fn keep(&self, kind: Kind, mount: u16, seq: u64, parts: &[&[u8]]) -> Result<(), LinkError> {
+        let mut out = lock(&self.out);
+        self.seal(&mut out, Head { body_bytes: 0, kind, mount, seq }, parts)?;
+        if out.encrypted.len() > KEPT_BYTES { out.write() } else { Ok(()) }
+    }
+
+    /// Writes what is kept.
+    pub(crate) fn write_posted(&self) {
+        let mut out = lock(&self.out);
+        if out.gathering == 0 && !out.encrypted.is_empty() {
+            // The receiver notices a link that fails.
+            let _ = out.write();
+        }
     }
 
     /// Gives the counters of both directions.

@@ -18,6 +18,12 @@ impl Outlet for ToTheRoom {
         }
     }
 
+    fn report(&self, mount: u16, bytes: &[u8], seq: u64) {
+        if let Some(downlink) = self.0.link.downlink() {
+            let _ = downlink.post(Kind::Fuse, mount, seq, &[bytes]);
+        }
+    }
+
     fn invalidate(&self, seq: u64, invalidation: &Invalidation) {
         let mut bytes = Vec::with_capacity(64);
         invalidation.encode(&mut bytes);

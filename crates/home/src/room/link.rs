@@ -35,9 +35,11 @@ impl RoomLink {
     /// Takes the sending end of the warden's connection.
     ///
     /// # Errors
-    /// The room has its warden already.
+    /// The room has its warden already, or a thread cannot be started.
     pub fn connect(&self, downlink: Sender) -> Result<(), String> {
-        self.downlink.set(Arc::new(downlink)).map_err(|_| "the room has its warden already".to_owned())
+        let downlink = Arc::new(downlink);
+        downlink.write_posts().map_err(|e| format!("starting a thread: {e}"))?;
+        self.downlink.set(downlink).map_err(|_| "the room has its warden already".to_owned())
     }
 
     /// Takes the server of the home's files.

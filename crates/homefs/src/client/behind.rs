@@ -115,8 +115,8 @@ impl Behind {
     /// Notes how home has served what was promised: the error, if there was one. A file that is
     /// closed by now loses the error, as a local file does whose pages cannot be written back.
     pub(super) fn settled(&mut self, promise: Promise, error: Option<i32>) {
-        self.bytes -= promise.bytes as usize;
-        self.under_way -= 1;
+        self.bytes = self.bytes.saturating_sub(promise.bytes as usize);
+        self.under_way = self.under_way.saturating_sub(1);
         if let (Some(errno), Some(file)) = (error, self.files.get_mut(&(promise.mount, promise.fh))) {
             file.failed.get_or_insert(errno);
         }
@@ -136,6 +136,11 @@ impl Behind {
         if is_scarce {
             self.scarce.push(mount);
         }
+    }
+
+    /// Gives up all that was promised: home is gone.
+    pub(super) fn give_up(&mut self) {
+        (self.bytes, self.under_way) = (0, 0);
     }
 
     /// Tells whether home has served all that was promised.

@@ -7,6 +7,7 @@
 //! pending request has been answered. See `order` for the replies that may overtake invalidations.
 
 mod behind;
+mod dirs;
 mod idle;
 mod init;
 mod late;
@@ -26,6 +27,7 @@ use crate::proto::{
     OpenOut, RELEASE_FLOCK_UNLOCK, ReleaseIn, ReplyBuf, Request, fopen,
 };
 use behind::{Behind, Promise};
+use dirs::Dirs;
 use idle::{Files, Opening, Release};
 use local::Locals;
 use mount::Mount;
@@ -134,6 +136,7 @@ pub struct Client {
     locals: Option<Locals>,
     files: Mutex<Files>,
     behind: Mutex<Behind>,
+    dirs: Mutex<Dirs>,
     /// Home has served all that was promised.
     settled: Condvar,
 }
@@ -190,6 +193,7 @@ impl Client {
             locals: root.map(Locals::new),
             files: Mutex::default(),
             behind: Mutex::default(),
+            dirs: Mutex::default(),
             settled: Condvar::new(),
         });
         for mount in 0..client.mounts.len() {
@@ -305,6 +309,7 @@ impl Client {
         {
             locals.forget(invalidation.mount, invalidation.node);
         }
+        lock(&self.dirs).hear(&invalidation);
         let mut queue = lock(&self.queue);
         lock(&self.order).announce(seq, &invalidation);
         queue.items.push_back((seq, invalidation));
@@ -353,6 +358,8 @@ impl Client {
             let uniques: Vec<u64> = lock(&mount.under_way).drain().filter_map(waits).collect();
             uniques.into_iter().for_each(|unique| mount.write(&proto::status(unique, libc::ENOTCONN)));
         }
+        lock(&self.behind).give_up();
+        self.settled.notify_all();
     }
 
     fn read_requests(&self, index: usize, reader: usize) {
@@ -407,6 +414,7 @@ impl Client {
                 return mount.write(&proto::status(unique, 0));
             }
             _ if self.promises(index, mount, &request, bytes) => return,
+            _ if !lock(&self.order).closed && self.knows(index, mount, &request, reply) => return,
             Some(Opcode::Fsync) if self.is_told_by(&request) => return mount.write(&proto::status(unique, 0)),
             _ => {
                 if let (Some(Opcode::Setlk | Opcode::Setlkw), Ok(asked)) =
@@ -490,16 +498,21 @@ impl Client {
 
     fn forgotten(&self, index: u16, request: &Request<'_>) {
         match request.opcode {
-            Some(Opcode::Forget) => self.release(lock(&self.files).forget(index, request.header.nodeid)),
+            Some(Opcode::Forget) => self.forget(index, request.header.nodeid),
             Some(Opcode::BatchForget) => {
                 let mut args = request.args();
                 let count = args.take::<BatchForgetIn>().map_or(0, |batch| batch.count);
                 for node in (0..count).map_while(|_| args.take::<ForgetOne>().ok()).map(|one| one.nodeid) {
-                    self.release(lock(&self.files).forget(index, node));
+                    self.forget(index, node);
                 }
             }
             _ => {}
         }
+    }
+
+    fn forget(&self, index: u16, node: u64) {
+        lock(&self.dirs).forget(index, node);
+        self.release(lock(&self.files).forget(index, node));
     }
 
     fn apply_invalidations(&self) {

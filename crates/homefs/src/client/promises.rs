@@ -5,8 +5,8 @@ use super::behind::{Course, Promise, Promised};
 use super::mount::Mount;
 use super::{Client, UnderWay, lock};
 use crate::proto::{
-    self, CreateIn, EntryOut, FsyncIn, OUT_HEADER_BYTES, Opcode, OpenOut, ReplyBuf, Request, SPACE_IS_SCARCE, WriteOut,
-    fopen,
+    self, CreateIn, EntryOut, FsyncIn, NEW_DIRECTORY, OUT_HEADER_BYTES, Opcode, OpenOut, ReleaseIn, ReplyBuf, Request,
+    SPACE_IS_SCARCE, VALID_S, WriteOut, fopen,
 };
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -19,6 +19,10 @@ pub(super) enum Bearing {
     None,
     /// The reply opens a file; it begins with this many bytes of something else.
     Opens { after: usize },
+    /// The reply opens this directory.
+    OpensDir { node: u64 },
+    /// The reply is the entry of a directory that was made.
+    Makes,
     /// The reply to a write tells whether space is scarce.
     Writes,
     /// The reply tells that the content of this open file is on disk.
@@ -34,6 +38,8 @@ impl Bearing {
             Some(Opcode::Create | Opcode::Tmpfile) if request.args().take::<CreateIn>().is_ok() => {
                 Bearing::Opens { after: size_of::<EntryOut>() }
             }
+            Some(Opcode::Opendir) => Bearing::OpensDir { node: request.header.nodeid },
+            Some(Opcode::Mkdir) => Bearing::Makes,
             Some(Opcode::Write) => Bearing::Writes,
             Some(Opcode::Fsync) => {
                 request.args().take::<FsyncIn>().map_or(Bearing::None, |sync| Bearing::Syncs { fh: sync.fh })
@@ -81,6 +87,14 @@ impl Client {
         match bearing {
             Bearing::None => None,
             Bearing::Opens { after } => self.file_opened(mount, after, bytes),
+            Bearing::OpensDir { node } => {
+                let (open, _) = OpenOut::read_from_prefix(bytes.get(OUT_HEADER_BYTES..)?).ok()?;
+                if open.open_flags & fopen::CACHE_DIR != 0 {
+                    lock(&self.dirs).opened(mount, node);
+                }
+                None
+            }
+            Bearing::Makes => self.directory_made(mount, bytes),
             Bearing::Writes => {
                 self.note_space(mount, bytes);
                 None
@@ -118,6 +132,54 @@ impl Client {
         let mut changed = bytes.to_vec();
         changed.get_mut(at..at + size_of::<OpenOut>())?.copy_from_slice(open.as_bytes());
         Some(changed)
+    }
+
+    /// Takes the mark of a new directory out of its entry.
+    fn directory_made(&self, mount: u16, bytes: &[u8]) -> Option<Vec<u8>> {
+        let (mut entry, _) = EntryOut::read_from_prefix(bytes.get(OUT_HEADER_BYTES..)?).ok()?;
+        if entry.attr.flags & NEW_DIRECTORY == 0 {
+            return None;
+        }
+        lock(&self.dirs).made(mount, entry.nodeid);
+        entry.attr.flags &= !NEW_DIRECTORY;
+        let mut changed = bytes.to_vec();
+        changed.get_mut(OUT_HEADER_BYTES..OUT_HEADER_BYTES + size_of::<EntryOut>())?.copy_from_slice(entry.as_bytes());
+        Some(changed)
+    }
+
+    /// Answers a request about a directory that home need not hear of. Returns whether it has.
+    pub(super) fn knows(&self, index: u16, mount: &Mount, request: &Request<'_>, reply: &mut ReplyBuf) -> bool {
+        let (node, mut args) = (request.header.nodeid, request.args());
+        let mut dirs = lock(&self.dirs);
+        reply.clear();
+        match request.opcode {
+            Some(Opcode::Opendir) => {
+                let Some(fh) = dirs.open(index, node) else { return false };
+                reply.push(&OpenOut { fh, open_flags: fopen::CACHE_DIR | fopen::KEEP_CACHE, backing_id: 0 });
+            }
+            Some(Opcode::Releasedir) => {
+                let Ok(release) = args.take::<ReleaseIn>() else { return false };
+                if !dirs.closed(index, release.fh) {
+                    return false;
+                }
+            }
+            Some(Opcode::Lookup) => {
+                if !args.name().is_ok_and(|name| dirs.lacks(index, node, name.to_bytes())) {
+                    return false;
+                }
+                reply.push(&EntryOut { entry_valid: VALID_S, ..Default::default() });
+            }
+            _ => {
+                if let Some(fh) = proto::directory_handle(request) {
+                    dirs.uses(index, fh);
+                }
+                dirs.names_made_by(index, request);
+                return false;
+            }
+        }
+        drop(dirs);
+        mount.write(reply.finish(request.header.unique));
+        true
     }
 
     /// Notes what the reply to a write says of space; gives the number of bytes written.

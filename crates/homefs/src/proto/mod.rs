@@ -53,6 +53,14 @@ pub const NAME_MAX: usize = 255;
 /// The bit that marks the node id of a FIFO's stand-in. Only the room's client gives out such ids
 /// (ids of nodes are small numbers).
 pub const STANDIN_BIT: u64 = 1 << 63;
+/// The time for which the room's kernel may use what it was told, seconds. It is told of changes.
+pub const VALID_S: u64 = 3600;
+/// Marks the handle of a directory that the room has opened without home. Home opens the directory
+/// under this handle when a request needs that.
+pub const DIR_BIT: u64 = 1 << 62;
+/// Bit in [`Attr::flags`], between a room and its home only: the directory was just made and is
+/// empty, and home watches it.
+pub const NEW_DIRECTORY: u32 = 1 << 31;
 /// Size that a FIFO's stand-in reports, bytes. Writers of more than this in one call block each
 /// other in the room's kernel. Programs that read whole files allocate this much memory.
 pub const STANDIN_BYTES: u64 = 4 << 20;

@@ -1,6 +1,6 @@
 //! Parsing of requests. Requests come from another machine, so every length is checked.
 
-use super::{IN_HEADER_BYTES, InHeader, NAME_MAX, Opcode};
+use super::{DIR_BIT, FsyncIn, GetattrIn, IN_HEADER_BYTES, InHeader, LkIn, NAME_MAX, Opcode, ReadIn, SetattrIn};
 use std::ffi::CStr;
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
@@ -46,6 +46,21 @@ pub struct Request<'a> {
 /// tell.
 pub fn asker(bytes: &[u8]) -> u32 {
     Request::parse(bytes).map_or(0, |request| request.header.pid)
+}
+
+/// Gives the handle of a request, if it is that of a directory which the room has opened without
+/// home.
+pub fn directory_handle(request: &Request<'_>) -> Option<u64> {
+    let mut args = request.args();
+    let fh = match request.opcode? {
+        Opcode::Readdir | Opcode::Readdirplus => args.take::<ReadIn>().ok()?.fh,
+        Opcode::Fsyncdir => args.take::<FsyncIn>().ok()?.fh,
+        Opcode::Getlk | Opcode::Setlk | Opcode::Setlkw => args.take::<LkIn>().ok()?.fh,
+        Opcode::Getattr => args.take::<GetattrIn>().ok()?.fh,
+        Opcode::Setattr => args.take::<SetattrIn>().ok()?.fh,
+        _ => return None,
+    };
+    (fh & DIR_BIT != 0).then_some(fh)
 }
 
 impl<'a> Request<'a> {

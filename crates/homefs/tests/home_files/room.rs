@@ -136,7 +136,10 @@ impl Room {
             "?local" => Some(local.display().to_string()),
             "?behind" => Some(counts.behind.load(std::sync::atomic::Ordering::Relaxed).to_string()),
             "?reads" => Some(format!("{} {}", counts.reads(), client.local_bytes())),
-            _ => None,
+            _ => {
+                let opcode = question.strip_prefix("?requests ")?.parse().ok()?;
+                Some(counts.by_opcode.lock().unwrap().get(&opcode).copied().unwrap_or(0).to_string())
+            }
         };
         let (client, server) = (self.ends.0.clone(), self.ends.1.clone());
         let room_client = client.clone();

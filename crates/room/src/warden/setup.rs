@@ -260,7 +260,9 @@ fn serve(
     let standins_device = devices.pop().ok_or_else(|| WardenError::Protocol("no mounts".into()))?;
     let proc_device = devices.pop().ok_or_else(|| WardenError::Protocol("no mounts".into()))?;
     let (standins, proc) = (Device::new(standins_device), Proc::new(proc_device));
-    let shared = Arc::new(Shared::new(Arc::new(uplink), Orders::new()?, standins, proc));
+    let uplink = Arc::new(uplink);
+    uplink.write_posts().map_err(|e| os::Error::new("starting a thread", e))?;
+    let shared = Arc::new(Shared::new(uplink, Orders::new()?, standins, proc));
     // Where its own root cannot be had, all is read from home.
     let root = std::fs::File::open("/").ok().map(OwnedFd::from);
     let client = Client::start(devices, Arc::new(Files::new(shared.clone())), root)

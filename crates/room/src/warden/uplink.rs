@@ -45,7 +45,7 @@ impl Uplink for Files {
     }
 
     fn behind(&self, mount: u16, bytes: &[u8]) {
-        let _ = self.room.home.uplink.send(Kind::Behind, mount, 0, &[bytes]);
+        let _ = self.room.home.uplink.post(Kind::Behind, mount, 0, &[bytes]);
         // Bytes that go straight to another room wait until home has served the request.
         self.room.home.streams.learn();
     }

@@ -6,13 +6,10 @@ use rustix::io::Errno;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The time for which the room's kernel may use what it was told, seconds. It is told of changes.
-pub(crate) const VALID_S: u64 = 3600;
-
 /// Gives the time for which the room may keep what it learns of a node: none if the node is not
 /// watched.
 pub(crate) fn valid_s(node: &Node) -> u64 {
-    if node.is_watched() { VALID_S } else { 0 }
+    if node.is_watched() { proto::VALID_S } else { 0 }
 }
 
 /// One request in the server.

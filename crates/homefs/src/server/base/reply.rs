@@ -21,6 +21,17 @@ impl Server {
         self.outlet.reply(mount, &proto::status(unique, errno), seq);
     }
 
+    /// Tells how a request was served that the room has answered itself.
+    pub(crate) fn report(&self, mount: u16, unique: u64, done: Result<&mut ReplyBuf, Refused>) {
+        let seq = self.flush_events();
+        match done {
+            Ok(buf) => self.outlet.report(mount, buf.finish(unique), seq),
+            Err(Refused(errno)) => {
+                self.outlet.report(mount, &proto::status(unique, errno.raw_os_error()), seq);
+            }
+        }
+    }
+
     /// Sends a reply. It keeps its place among the invalidations, and is marked as not to be cached
     /// if its subject has changed since the server looked at it.
     pub(crate) fn send(&self, mount: u16, unique: u64, start: u64, answer: &Answer, buf: &mut ReplyBuf) {

@@ -1,6 +1,6 @@
 //! Listing directories.
 
-use crate::proto::{Dirent, EntryOut, MAX_IO_BYTES, OpenOut, ReadIn, ReplyBuf, fopen};
+use crate::proto::{Dirent, EntryOut, MAX_IO_BYTES, OpenOut, ReadIn, ReplyBuf, directory_handle, fopen};
 use crate::server::Server;
 use crate::server::base::answer::{Answer, Call, Outcome};
 use crate::server::state::handles::{Kind, Open};
@@ -22,6 +22,20 @@ impl Server {
         let open_flags = if call.node.is_watched() { fopen::CACHE_DIR | fopen::KEEP_CACHE } else { 0 };
         buf.push(&OpenOut { fh, open_flags, backing_id: 0 });
         Ok(Answer::Plain)
+    }
+
+    /// Opens a directory under the handle that the room has given it, if this request is the first
+    /// that needs it.
+    pub(crate) fn open_late(&self, call: &Call<'_>) -> Result<()> {
+        let Some(fh) = directory_handle(&call.request) else { return Ok(()) };
+        if self.handles.get(fh, call.node.id).is_ok() {
+            return Ok(());
+        }
+        let path = self.watched_path(&call.node)?;
+        let opener = self.assume(call)?;
+        let file = reopen(&path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let kind = Kind::Dir(Arc::default());
+        self.handles.insert(fh, Open { node: call.node.clone(), file: file.into(), kind, opener })
     }
 
     pub(crate) fn readdir(&self, call: &Call<'_>, buf: &mut ReplyBuf) -> Outcome {

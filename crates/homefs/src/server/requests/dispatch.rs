@@ -4,7 +4,7 @@ use crate::proto::{
     self, BatchForgetIn, ForgetIn, ForgetOne, InterruptIn, Opcode, ROOT_ID, ReplyBuf, Request, STANDIN_BIT,
 };
 use crate::server::Server;
-use crate::server::base::answer::{Call, Outcome, Refused};
+use crate::server::base::answer::{Answer, Call, Outcome, Refused};
 use crate::server::state::nodes::Node;
 use rustix::io::Errno;
 use std::cell::RefCell;
@@ -64,6 +64,8 @@ impl Server {
         BUFFER.with_borrow_mut(|buf| {
             buf.clear();
             match self.run(&call, buf) {
+                Ok(Answer::Plain) if is_behind => self.report(mount, unique, Ok(buf)),
+                Err(refused) if is_behind => self.report(mount, unique, Err(refused)),
                 Ok(answer) => self.send(mount, unique, start, &answer, buf),
                 Err(Refused(errno)) => self.refuse(mount, unique, errno),
             }
@@ -88,6 +90,7 @@ impl Server {
     fn run(self: &Arc<Self>, call: &Call<'_>, buf: &mut ReplyBuf) -> Outcome {
         use Opcode::*;
         let Some(opcode) = call.request.opcode else { return Err(Refused(Errno::NOSYS)) };
+        self.open_late(call)?;
         match opcode {
             Lookup => self.lookup(call, buf),
             Getattr => self.getattr(call, buf),

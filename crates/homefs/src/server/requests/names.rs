@@ -2,10 +2,10 @@
 //! directory's descriptor, and links are never followed.
 
 use super::attr;
-use crate::proto::{Attr, EntryOut, LinkIn, MkdirIn, MknodIn, Rename2In, RenameIn, ReplyBuf};
+use crate::proto::{Attr, EntryOut, LinkIn, MkdirIn, MknodIn, NEW_DIRECTORY, Rename2In, RenameIn, ReplyBuf};
 use crate::server::Server;
 use crate::server::base::answer::{Answer, Call, Outcome, Refused, valid_s};
-use crate::server::state::nodes::Node;
+use crate::server::state::nodes::{Node, reopen};
 use crate::server::state::proc_path::proc_path;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::{Errno, Result};
@@ -94,7 +94,31 @@ impl Server {
         self.assume(call)?;
         self.authority.set_umask(make.umask)?;
         rustix::fs::mkdirat(&*dir_fd, name, Mode::from_raw_mode(make.mode & 0o7777))?;
-        self.made(call, &dir_fd, name, FileType::Directory, buf)
+        let made = self.made(call, &dir_fd, name, FileType::Directory, buf)?;
+        if let Answer::Entry { node: Some(node), .. } = &made
+            && self.is_new(node)
+        {
+            // The flags of the attributes, in the entry.
+            const AT: usize = std::mem::offset_of!(EntryOut, attr) + std::mem::offset_of!(Attr, flags);
+            buf.payload_mut()[AT..AT + 4].copy_from_slice(&NEW_DIRECTORY.to_le_bytes());
+        }
+        Ok(made)
+    }
+
+    /// Tells whether the room can know all names in a directory that it has just made: the
+    /// directory is empty since home watches it. Where a file system is exported twice, home's news
+    /// tell of the room's own names, too.
+    fn is_new(&self, node: &Arc<Node>) -> bool {
+        if !node.is_watched() || self.export(node).shares_file_system {
+            return false;
+        }
+        let is_empty = || {
+            let path = self.path(node)?;
+            let file = reopen(&path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+            let mut names = rustix::fs::Dir::new(file)?.filter_map(Result::ok);
+            Ok(names.all(|name| matches!(name.file_name().to_bytes(), b"." | b"..")))
+        };
+        self.authority.with_own_rights(is_empty).is_ok_and(|empty: Result<bool>| empty == Ok(true))
     }
 
     pub(crate) fn mknod(&self, call: &Call<'_>, buf: &mut ReplyBuf) -> Outcome {

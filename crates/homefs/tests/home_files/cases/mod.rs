@@ -4,6 +4,7 @@ mod basic;
 mod battery;
 mod behind;
 mod coherence;
+mod directories;
 mod equal;
 mod fifos;
 mod locked;
@@ -19,6 +20,8 @@ pub const ALL: &[Case] = &[
     Case { name: "battery", home: battery::home, room: battery::room },
     Case { name: "behind", home: behind::home, room: behind::room },
     Case { name: "rooms_behind", home: behind::home, room: behind::room },
+    Case { name: "directories", home: directories::home, room: directories::room },
+    Case { name: "rooms_directories", home: directories::home, room: directories::room },
     Case { name: "coherence", home: coherence::home, room: coherence::room },
     Case { name: "rooms_coherence", home: coherence::home, room: coherence::room },
     Case { name: "rooms_locks", home: locks::home, room: locks::room },
