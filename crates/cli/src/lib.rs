@@ -27,6 +27,7 @@ use std::os::fd::OwnedFd;
 
 use control_protocol::address::Reach;
 use control_protocol::facts::{Finding, Grade};
+use control_protocol::queues::RoomQueues;
 use control_protocol::steward::Program;
 use control_protocol::tool::{Answer, PresenceWord, Request};
 use serde::Serialize;
@@ -219,6 +220,17 @@ fn invite(dirs: &Dirs, args: &args::Invite) -> Result<u8, Error> {
             let json = Invited { tokens: &tokens, expires_s };
             Ok(show(args.output, &json, || tokens.iter().map(|t| format!("{t}\n")).collect()))
         }
+        _ => Err(client::unexpected()),
+    }
+}
+
+/// Asks ternd where messages of processes wait that are away, for `tern netmon`.
+///
+/// # Errors
+/// The daemon refuses, or does not answer.
+pub fn queues(dirs: &Dirs) -> Result<Vec<RoomQueues>, Error> {
+    match client::ask(dirs, &Request::Queues)? {
+        Answer::Queues(rooms) => Ok(rooms),
         _ => Err(client::unexpected()),
     }
 }

@@ -15,6 +15,7 @@ pub mod moves;
 pub mod nodes;
 pub mod paths;
 pub mod peer;
+pub mod queues;
 pub mod steward;
 pub mod tool;
 pub mod usage;

@@ -6,6 +6,7 @@
 
 use crate::calls::CallsReport;
 use crate::moves::{HopReport, MoveOptions};
+use crate::queues::RoomQueues;
 use crate::tool::Homecoming;
 use serde::{Deserialize, Serialize};
 
@@ -182,6 +183,8 @@ pub enum ToSteward {
     Wake,
     /// What do processes find in the room? Answered by [`FromSteward::Kind`].
     Kind,
+    /// Where do messages of the room's processes wait? Answered by [`FromSteward::Queues`].
+    Queues,
 }
 
 /// A stream whose other end is sought.
@@ -288,6 +291,8 @@ pub enum FromSteward {
         /// What they find.
         kind: RoomKind,
     },
+    /// The answer to [`ToSteward::Queues`].
+    Queues(Box<RoomQueues>),
 }
 
 /// What the processes of a room find there.

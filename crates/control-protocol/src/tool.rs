@@ -17,6 +17,7 @@ use crate::guests::{HostedGuest, Insist, Remaining, Whom};
 use crate::history::Event;
 use crate::hosts::{HeldHosts, HostsOrder};
 use crate::moves::{HopReport, MoveOptions, Progress};
+use crate::queues::RoomQueues;
 use crate::steward::{Guest, RoomKind};
 use crate::usage::UsageReport;
 
@@ -168,6 +169,9 @@ pub enum Request {
         /// The last days that are wanted, today included.
         days: u32,
     },
+    /// Where do messages of processes wait that are away? Users see their own rooms, root all.
+    /// Answered by [`Answer::Queues`].
+    Queues,
 }
 
 /// The word of a person about being at a machine.
@@ -290,6 +294,8 @@ pub enum Answer {
     Usage(UsageReport),
     /// The answer to [`Request::Suspend`] and [`Request::Wake`].
     Suspended(SuspendReport),
+    /// The answer to [`Request::Queues`].
+    Queues(Vec<RoomQueues>),
 }
 
 /// The result of the order to suspend this node, or to wake it.

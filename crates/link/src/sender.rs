@@ -7,6 +7,7 @@ use crate::{Counters, LinkError, lock};
 use room_protocol::{FRAME_BYTES_MAX, Head, HeadError, Kind};
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -206,6 +207,11 @@ impl Sender {
     /// Gives the time for which the peer's kernel has owed an answer; `None` if it owes none.
     pub fn silence(&self) -> Option<Duration> {
         self.watched.as_ref().and_then(setup::silence)
+    }
+
+    /// Gives the socket, for questions about it; `None` if the kernel had no descriptor for that.
+    pub fn socket(&self) -> Option<BorrowedFd<'_>> {
+        self.watched.as_ref().map(TcpStream::as_fd)
     }
 
     /// Closes the connection. The receivers at both ends see it closed.

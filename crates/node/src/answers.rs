@@ -18,8 +18,8 @@ use crate::dial::Session;
 use crate::moving::Tool;
 use crate::why::why;
 use crate::{
-    Error, accounts, calls, draining, evict, evictions, hosted, hosts, leave, log, moving, pair, policy_answers, rooms,
-    suspending, suspension,
+    Error, accounts, calls, draining, evict, evictions, hosted, hosts, leave, log, moving, pair, policy_answers,
+    queues, rooms, suspending, suspension,
 };
 
 /// Longest validity of an invitation, seconds: 30 days.
@@ -75,6 +75,7 @@ pub(crate) fn answer(
             Ok(Answer::Log { lines: evictions::logged(&daemon.options.run_dir, lines)? })
         }
         Request::Usage { days } => Ok(Answer::Usage(accounts::report(daemon, peer, days))),
+        Request::Queues => Ok(Answer::Queues(queues::queues(daemon, peer))),
         Request::Presence(word) => Ok(note_presence(daemon, peer, word)),
         Request::Status => Ok(Answer::Status(status(daemon))),
         Request::Log { lines } => {

@@ -45,6 +45,7 @@ mod policy;
 mod policy_answers;
 mod presence;
 mod program_hosts;
+mod queues;
 mod recall;
 mod recalls;
 mod refuge;

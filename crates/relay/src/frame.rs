@@ -12,7 +12,8 @@ pub struct StreamId {
 }
 
 impl StreamId {
-    fn packed(self) -> u64 {
+    /// Gives the stand-in and the epoch as one number.
+    pub fn packed(self) -> u64 {
         u64::from(self.standin) << 32 | u64::from(self.epoch)
     }
 

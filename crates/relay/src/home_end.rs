@@ -59,6 +59,21 @@ pub struct Part {
     pub taken: u64,
 }
 
+/// What waits in a stream, as its home end knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// Bytes that the room was sent and that the process has not taken.
+    pub under_way: u64,
+    /// The most of these.
+    pub window: u64,
+    /// Bytes that the process has taken since the stream began.
+    pub taken: u64,
+    /// Bytes of the process that the socket has no room for yet.
+    pub waiting: u64,
+    /// Bytes of the process that came since the stream began.
+    pub received: u64,
+}
+
 /// The result of a look at a socket.
 enum Peeked {
     /// So many bytes; 0 at the end of the stream.
@@ -207,6 +222,18 @@ impl HomeEnd {
     /// Gives the number of the process' bytes that wait for the socket.
     pub fn waiting_bytes(&self) -> usize {
         self.queue.len()
+    }
+
+    /// Gives the account of the stream: what waits in either direction.
+    pub fn account(&self) -> Account {
+        let under_way = self.sending.under_way();
+        Account {
+            under_way,
+            window: u64::from(self.sending.window()),
+            taken: self.sending.offset() - under_way,
+            waiting: self.queue.len() as u64,
+            received: self.receiving.received(),
+        }
     }
 
     fn pass_out(&mut self) -> Result<(), StreamError> {

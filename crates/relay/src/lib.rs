@@ -50,7 +50,7 @@ mod room_end;
 pub use consumption::Consumption;
 pub use credit::{Receiving, Sending};
 pub use frame::{Frame, FrameError, StreamId};
-pub use home_end::{HomeEnd, Part};
+pub use home_end::{Account, HomeEnd, Part};
 pub use pump::{AcrossTo, End, Failed, HomePump, Pump, RoomPump, SplitEnd, Turn};
 pub use room_end::RoomEnd;
 

@@ -200,6 +200,16 @@ impl<E: End> Pump<E> {
         failed
     }
 
+    /// Lists the streams with their ends.
+    pub fn streams(&self) -> impl Iterator<Item = (StreamId, &E)> {
+        self.streams.values().map(|stream| (stream.id, &stream.end))
+    }
+
+    /// Gives the number of bytes of all streams that are under way.
+    pub fn under_way(&self) -> u64 {
+        self.under_way
+    }
+
     /// Gives the end of a stream.
     pub fn get(&self, id: StreamId) -> Option<&E> {
         self.keys.get(&id).and_then(|key| self.streams.get(key)).map(|stream| &stream.end)

@@ -149,6 +149,7 @@ fn obey(room: &Arc<Room>, message: ToSteward, fds: Vec<OwnedFd>) -> Result<FromS
         }
         ToSteward::Why { pid } => Ok(FromSteward::Why { lines: why(room, pid) }),
         ToSteward::Calls { pid, family } => room.calls_of(pid, family).map(FromSteward::Calls),
+        ToSteward::Queues => Ok(FromSteward::Queues(Box::new(room.queues()))),
         ToSteward::Traffic => {
             let counters = room.link.downlink().map(link::Sender::counters);
             Ok(FromSteward::Traffic {

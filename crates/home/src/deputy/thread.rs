@@ -49,6 +49,11 @@ impl Thread {
         }
     }
 
+    /// Counts the jobs that the thread has or that wait for it.
+    pub fn jobs(&self) -> usize {
+        self.queue.len() + usize::from(self.current.is_some())
+    }
+
     /// As [`Thread::new`], with the number that the other end of the channel has in the deputy.
     pub(super) fn numbered(channel: OwnedFd, number: Option<i32>) -> Thread {
         Thread { number, ..Thread::new(channel) }

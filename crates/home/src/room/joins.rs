@@ -92,6 +92,11 @@ impl Joins {
         }
     }
 
+    /// Gives the names of a stream's ends, if the kernel told them.
+    pub fn names(&self, id: StreamId) -> Option<&ConnectionNames> {
+        self.names.get(&id)
+    }
+
     /// Gives the stream with these names.
     pub fn named(&self, names: &ConnectionNames) -> Option<StreamId> {
         self.by_name.get(names).copied()

@@ -26,6 +26,7 @@ pub mod page_frame;
 pub mod peer;
 pub mod poller;
 pub mod progress;
+mod queues;
 pub mod sessions;
 pub mod state;
 pub mod streams;

@@ -9,8 +9,9 @@ use crate::room::crossings::Crossings;
 use crate::room::joins::{ConnectionNames, Joins};
 use crate::room::link::RoomLink;
 use crate::room::state::Room;
+use control_protocol::queues::StreamWay;
 use os::process;
-use relay::{Frame, HomeEnd, HomePump, Part, StreamError, StreamId, Turn, UNDER_WAY_BYTES_MAX};
+use relay::{Account, End as _, Frame, HomeEnd, HomePump, Part, StreamError, StreamId, Turn, UNDER_WAY_BYTES_MAX};
 use room_protocol::message::StandinId;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::HashMap;
@@ -92,6 +93,27 @@ impl HomeStreams {
         self.pump().into_iter().for_each(|mut pump| pump.say(id, frame));
     }
 
+    /// Gives the number of bytes of all streams that the room was sent and no process has taken.
+    pub fn under_way(&self) -> u64 {
+        if !self.is_used.load(Ordering::Acquire) {
+            return 0;
+        }
+        self.pump().map_or(0, |pump| pump.under_way())
+    }
+
+    /// Tells what waits in the room's streams, in at most `most` of them.
+    pub fn states(&self, most: usize) -> Vec<StreamState> {
+        if !self.is_used.load(Ordering::Acquire) {
+            return Vec::new();
+        }
+        let mut found: Vec<(StreamId, StreamState)> = Vec::new();
+        if let Some(pump) = self.pump() {
+            found.extend(pump.streams().take(most).map(|(id, end)| (id, state(id, end))));
+        }
+        let joins = self.joins();
+        found.into_iter().map(|(id, state)| StreamState { names: joins.names(id).cloned(), ..state }).collect()
+    }
+
     /// Gives the stream of this room with these names.
     pub fn named(&self, names: &ConnectionNames) -> Option<StreamId> {
         self.joins().named(names)
@@ -154,6 +176,23 @@ impl HomeStreams {
     }
 }
 
+/// One stream at one moment, as home knows it.
+#[derive(Debug)]
+pub struct StreamState {
+    /// Number of the stream: that of its stand-in, and which of its streams.
+    pub id: u64,
+    /// What waits in either direction.
+    pub account: Account,
+    /// The way that its bytes take.
+    pub way: StreamWay,
+    /// Bytes in the receive queue of the true socket.
+    pub unread: u64,
+    /// Bytes in the send queue of the true socket.
+    pub unsent: u64,
+    /// Names of its two ends, if the kernel told them.
+    pub names: Option<ConnectionNames>,
+}
+
 /// A stream whose other end may be in another room of this home.
 #[derive(Debug)]
 pub struct SoughtStream {
@@ -161,6 +200,24 @@ pub struct SoughtStream {
     pub id: StreamId,
     /// The names of its two ends.
     pub names: ConnectionNames,
+}
+
+fn state(id: StreamId, end: &HomeEnd) -> StreamState {
+    let bytes = |bytes: os::Result<usize>| bytes.unwrap_or(0) as u64;
+    // Two streams that are joined stay held.
+    let way = match (end.is_crossing(), end.is_held()) {
+        (true, _) => StreamWay::OtherRoom,
+        (false, true) => StreamWay::Room,
+        (false, false) => StreamWay::Home,
+    };
+    StreamState {
+        id: id.packed(),
+        account: end.account(),
+        way,
+        unread: bytes(os::streams::unread_bytes(end.socket())),
+        unsent: bytes(os::streams::unsent_bytes(end.socket())),
+        names: None,
+    }
 }
 
 /// Obeys a frame of the room. Gives a new stream whose other end is to be sought.
