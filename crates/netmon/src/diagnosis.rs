@@ -2,12 +2,12 @@
 //!
 //! A queue is at its limit if it holds at least three quarters of what it may hold: a queue whose
 //! next packet does not fit is rarely full to the last byte. It stays there if that was so at every
-//! sample for `STAYS_US`. Each such time is told once.
+//! sample for `STAYS_US`. Each such time is told once, and again if it goes on for another cause.
 
 use std::collections::HashMap;
 
 use crate::book::{Book, Entry};
-use crate::layer::{Layer, backlog, daemon, device, discipline, socket, task};
+use crate::layer::{Layer, backlog, daemon, device, discipline, link, rank, socket, stream, task};
 use crate::record::{Cause, Finding};
 
 /// A queue that is at its limit for so long stays there, microseconds.
@@ -31,7 +31,30 @@ struct Queue {
 #[derive(Clone, Copy, Debug)]
 struct Episode {
     since_us: u64,
-    is_told: bool,
+    /// The cause now, and since when that is so.
+    cause: Cause,
+    cause_since_us: u64,
+    told: Option<Cause>,
+}
+
+impl Episode {
+    fn begin(now_us: u64, cause: Cause) -> Episode {
+        Episode { since_us: now_us, cause, cause_since_us: now_us, told: None }
+    }
+
+    /// Gives since when the queue is full of this cause, if that is to be told now. Another cause
+    /// than the one that was told must have lasted for a while, too.
+    fn tell(&mut self, now_us: u64, full: &Full) -> Option<u64> {
+        if self.cause != full.cause {
+            (self.cause, self.cause_since_us) = (full.cause, now_us);
+        }
+        let since_us = if self.told.is_none() { self.since_us } else { self.cause_since_us };
+        let is_due = self.told != Some(full.cause) && now_us.saturating_sub(since_us) >= full.for_us;
+        is_due.then(|| {
+            self.told = Some(full.cause);
+            since_us
+        })
+    }
 }
 
 /// A queue that is full now.
@@ -52,14 +75,12 @@ impl Diagnosis {
         for entry in book.entries().filter(|entry| entry.gone.is_none()) {
             for full in full_queues(entry, book) {
                 let queue = Queue { object: entry.object.id, column: full.column };
-                let new = Episode { since_us: now_us, is_told: false };
-                let mut episode = self.full.get(&queue).copied().unwrap_or(new);
-                if !episode.is_told && now_us.saturating_sub(episode.since_us) >= full.for_us {
-                    episode.is_told = true;
+                let mut episode = self.full.get(&queue).copied().unwrap_or_else(|| Episode::begin(now_us, full.cause));
+                if let Some(since_us) = episode.tell(now_us, &full) {
                     found.push(Finding {
                         object: queue.object,
                         column: queue.column,
-                        since_us: episode.since_us,
+                        since_us,
                         cause: full.cause,
                         text: full.text,
                     });
@@ -75,11 +96,15 @@ impl Diagnosis {
 
 fn full_queues(entry: &Entry, book: &Book) -> Vec<Full> {
     let found = match entry.object.layer {
-        Layer::Socket => vec![receive_queue(entry), send_queue(entry, book), accept_queue(entry)],
+        Layer::Socket => vec![receive_queue(entry, book), send_queue(entry, book), accept_queue(entry)],
         Layer::Discipline => vec![discipline_queue(entry)],
         Layer::Backlog => vec![backlog_queue(entry)],
         Layer::Device => vec![device_queue(entry), device_ring(entry)],
         Layer::Task => vec![task_queue(entry)],
+        Layer::Rank => vec![rank_queue(entry)],
+        Layer::Link => vec![relay_queue(entry)],
+        Layer::Stream => vec![stream_queue(entry, book.now_us), stream_out_queue(entry)],
+        Layer::Guest => Vec::new(),
         Layer::Daemon => vec![daemon_queue(entry)],
     };
     found.into_iter().flatten().collect()
@@ -104,7 +129,7 @@ fn is_daemon(entry: &Entry) -> bool {
     entry.object.detail("program").is_some_and(|program| program.starts_with("pvmd"))
 }
 
-fn receive_queue(entry: &Entry) -> Option<Full> {
+fn receive_queue(entry: &Entry, book: &Book) -> Option<Full> {
     if !is_at_limit(entry, socket::RX_MEMORY) {
         return None;
     }
@@ -114,7 +139,9 @@ fn receive_queue(entry: &Entry) -> Option<Full> {
     let more = format!(
         "a larger limit (SO_RCVBUF and net.core.rmem_max, net.ipv4.tcp_rmem; now {limit} bytes) only delays it"
     );
-    let (cause, text) = if is_daemon(entry) {
+    let (cause, text) = if let Some(stream) = stream_of(entry, book) {
+        held_by_relay(stream, book.now_us)
+    } else if is_daemon(entry) {
         (
             Cause::DaemonBottleneck,
             format!("{who} does not pass on what it receives fast enough; let tasks talk directly (PvmRouteDirect)"),
@@ -281,6 +308,91 @@ fn task_queue(entry: &Entry) -> Option<Full> {
     })
 }
 
+fn rank_queue(entry: &Entry) -> Option<Full> {
+    let messages = entry.cell(rank::UNEXPECTED_MESSAGES);
+    // A queue that gets shorter is read.
+    let is_unread = messages.low > 0 && messages.low >= messages.before;
+    is_unread.then(|| Full {
+        column: rank::UNEXPECTED_MESSAGES,
+        for_us: UNREAD_US,
+        cause: Cause::ReceiverDoesNotRead,
+        text: format!(
+            "{} has no receive (MPI_Recv, MPI_Irecv) for the {} messages that wait in its memory; post receives earlier, or have senders wait (MPI_Ssend)",
+            process(entry),
+            messages.number()
+        ),
+    })
+}
+
+/// Names the node of an object of tern's.
+fn node(entry: &Entry) -> &str {
+    entry.object.detail("node").unwrap_or("its node")
+}
+
+/// The bytes of all streams that are on their way to a node. They are at their limit because the
+/// link carries no more, or because processes there do not read.
+fn relay_queue(entry: &Entry) -> Option<Full> {
+    if !is_at_limit(entry, link::RELAY_BYTES) {
+        return None;
+    }
+    let node = node(entry);
+    let (cause, text) = if entry.cell(link::UNSENT_BYTES).low > 0 {
+        (Cause::RelaySaturated, saturated(node))
+    } else {
+        let text = format!("processes on {node} do not read their connections (the streams of this link say which)");
+        (Cause::ReceiverDoesNotRead, text)
+    };
+    Some(Full { column: link::RELAY_BYTES, for_us: STAYS_US, cause, text })
+}
+
+fn saturated(node: &str) -> String {
+    format!(
+        "the relay to {node} is saturated: more comes for processes there than its link carries; move them home or to the node of their peers (tern move), or use a faster link"
+    )
+}
+
+/// Says why bytes for a process that is away wait at home. ternd is asked as often as queues are
+/// looked at, so a process counts as reading if it has done so within a second.
+fn held_by_relay(stream: &Entry, now_us: u64) -> (Cause, String) {
+    if now_us.saturating_sub(stream.cell(stream::TAKEN_BYTES).changed_us) < UNREAD_US {
+        return (Cause::RelaySaturated, saturated(node(stream)));
+    }
+    let text = format!("{}, which runs on {}, does not read", process(stream), node(stream));
+    (Cause::ReceiverDoesNotRead, text)
+}
+
+/// Finds the stream whose bytes pass through this socket at home.
+fn stream_of<'a>(entry: &Entry, book: &'a Book) -> Option<&'a Entry> {
+    let local = entry.object.detail("local")?;
+    book.present(Layer::Stream).find(|stream| {
+        stream.object.detail("local") == Some(local)
+            && stream.object.detail("remote") == entry.object.detail("remote")
+            && entry.object.detail("protocol") == Some("tcp")
+    })
+}
+
+/// The bytes of one stream that are on their way to its process.
+fn stream_queue(entry: &Entry, now_us: u64) -> Option<Full> {
+    if !is_at_limit(entry, stream::TO_ROOM_BYTES) {
+        return None;
+    }
+    let (cause, text) = held_by_relay(entry, now_us);
+    Some(Full { column: stream::TO_ROOM_BYTES, for_us: STAYS_US, cause, text })
+}
+
+/// Bytes of a process that is away, for which the socket at home has no room.
+fn stream_out_queue(entry: &Entry) -> Option<Full> {
+    (entry.cell(stream::WAITING_BYTES).low > 0).then(|| Full {
+        column: stream::WAITING_BYTES,
+        for_us: UNREAD_US,
+        cause: Cause::ReceiverDoesNotRead,
+        text: format!(
+            "the process at the other end of this connection ({}) does not read, or reads too little",
+            entry.object.detail("remote").unwrap_or("not known")
+        ),
+    })
+}
+
 fn daemon_queue(entry: &Entry) -> Option<Full> {
     let packets = entry.cell(daemon::PACKETS);
     let (cause, text) = match entry.object.detail("receiver") {
@@ -397,6 +509,28 @@ mod tests {
     }
 
     #[test]
+    fn a_relay_that_is_full_is_named_with_its_cause() {
+        let full = [(link::RELAY_BYTES, 250_000), (link::RELAY_LIMIT, 262_144)];
+        let values = [full.as_slice(), &[(link::UNSENT_BYTES, 5)]].concat();
+        assert_eq!(lasting(&mut book(Layer::Link, &[]), &values), [Cause::RelaySaturated]);
+        assert_eq!(lasting(&mut book(Layer::Link, &[]), &full), [Cause::ReceiverDoesNotRead]);
+        let full = [(stream::TO_ROOM_BYTES, 250_000), (stream::WINDOW_BYTES, 262_144), (stream::TAKEN_BYTES, 7)];
+        let (mut moving, mut diagnosis) = (book(Layer::Stream, &[("node", "n2")]), Diagnosis::default());
+        let mut found = Vec::new();
+        for at_us in (0..=1_200_000).step_by(100_000) {
+            set(&mut moving, at_us, &[full[0], full[1], (stream::TAKEN_BYTES, at_us)]);
+            found.extend(diagnosis.check(&mut moving).into_iter().map(|finding| finding.cause));
+        }
+        assert_eq!(found, [Cause::RelaySaturated]);
+        for at_us in (1_300_000..=3_500_000).step_by(100_000) {
+            set(&mut moving, at_us, &[full[0]]);
+            found.extend(diagnosis.check(&mut moving).into_iter().map(|finding| finding.cause));
+        }
+        assert_eq!(found, [Cause::RelaySaturated, Cause::ReceiverDoesNotRead]);
+        assert_eq!(lasting(&mut book(Layer::Stream, &[]), &[(stream::WAITING_BYTES, 1)]), [Cause::ReceiverDoesNotRead]);
+    }
+
+    #[test]
     fn missed_packets_mean_a_small_ring() {
         let mut book = book(Layer::Device, &[]);
         let mut diagnosis = Diagnosis::default();
@@ -416,6 +550,10 @@ mod tests {
     fn messages_that_nobody_receives_are_told() {
         let values = [(task::RX_MESSAGES, 22), (task::RX_BYTES, 46_137_344)];
         assert_eq!(lasting(&mut book(Layer::Task, &[]), &values), [Cause::ReceiverDoesNotRead]);
+        assert_eq!(
+            lasting(&mut book(Layer::Rank, &[]), &[(rank::UNEXPECTED_MESSAGES, 3)]),
+            [Cause::ReceiverDoesNotRead]
+        );
         assert_eq!(lasting(&mut book(Layer::Daemon, &[]), &[(daemon::PACKETS, 4)]), [Cause::DaemonBottleneck]);
         assert_eq!(
             lasting(&mut book(Layer::Backlog, &[]), &[(backlog::PACKETS, 999), (backlog::LIMIT, 1000)]),

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A layer, from the program down to the wire.
+/// A layer of communication. Recordings hold the places of these in the enumeration, so new ones
+/// come last; [`Layer::ALL`] has the order from the program down to the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Layer {
@@ -18,6 +19,14 @@ pub enum Layer {
     Backlog,
     /// A network device.
     Device,
+    /// A rank of MPI: messages that no receive wants yet, and receives that wait for messages.
+    Rank,
+    /// A link between home and a node that hosts processes of it.
+    Link,
+    /// A connection of a process that is away, whose bytes home pumps.
+    Stream,
+    /// A process that is away: calls that home makes for it.
+    Guest,
 }
 
 /// The unit of a column.
@@ -25,7 +34,7 @@ pub enum Layer {
 pub enum Unit {
     /// Bytes of content or memory.
     Bytes,
-    /// Messages of PVM.
+    /// Messages of PVM or MPI.
     Messages,
     /// Packets of the network.
     Packets,
@@ -94,6 +103,60 @@ pub mod task {
     pub const TX_MESSAGES: u8 = 2;
     /// Bytes that wait to be sent.
     pub const TX_BYTES: u8 = 3;
+}
+
+/// Columns of [`Layer::Rank`].
+pub mod rank {
+    /// Messages that came and that no receive wants.
+    pub const UNEXPECTED_MESSAGES: u8 = 0;
+    /// Bytes of these messages.
+    pub const UNEXPECTED_BYTES: u8 = 1;
+    /// Receives for which no message came.
+    pub const POSTED_RECEIVES: u8 = 2;
+}
+
+/// Columns of [`Layer::Link`].
+pub mod link {
+    /// Bytes that the node has not acknowledged.
+    pub const UNSENT_BYTES: u8 = 0;
+    /// Bytes of streams that were sent to the node and that no process has taken.
+    pub const RELAY_BYTES: u8 = 1;
+    /// Limit of `RELAY_BYTES`.
+    pub const RELAY_LIMIT: u8 = 2;
+    /// Frames in both directions.
+    pub const FRAMES: u8 = 3;
+    /// Bytes of these.
+    pub const BYTES: u8 = 4;
+    /// For how long the node has owed an answer.
+    pub const SILENT_MS: u8 = 5;
+}
+
+/// Columns of [`Layer::Stream`].
+pub mod stream {
+    /// Bytes that came at home and that the process has not taken.
+    pub const UNREAD_BYTES: u8 = 0;
+    /// Those of them that were sent to the process' node.
+    pub const TO_ROOM_BYTES: u8 = 1;
+    /// Limit of `TO_ROOM_BYTES`.
+    pub const WINDOW_BYTES: u8 = 2;
+    /// Bytes that the process has taken.
+    pub const TAKEN_BYTES: u8 = 3;
+    /// Bytes of the process that the socket at home has no room for.
+    pub const WAITING_BYTES: u8 = 4;
+    /// Bytes of the process in the send queue of the socket at home.
+    pub const UNSENT_BYTES: u8 = 5;
+    /// Bytes that the process has sent.
+    pub const RECEIVED_BYTES: u8 = 6;
+}
+
+/// Columns of [`Layer::Guest`].
+pub mod guest {
+    /// Calls that home makes for the process, or that wait for that.
+    pub const CALLS_UNDER_WAY: u8 = 0;
+    /// Calls that home has made.
+    pub const CALLS: u8 = 1;
+    /// Open files at home that stand-ins stand for.
+    pub const STANDINS: u8 = 2;
 }
 
 /// Columns of [`Layer::Socket`].
@@ -211,6 +274,30 @@ const TASK: &[Column] = &[
     queue("tx_messages", Unit::Messages, None),
     queue("tx_bytes", Unit::Bytes, None),
 ];
+const RANK: &[Column] = &[
+    queue("unexpected_messages", Unit::Messages, None),
+    queue("unexpected_bytes", Unit::Bytes, None),
+    queue("posted_receives", Unit::Number, None),
+];
+const LINK: &[Column] = &[
+    queue("unsent_bytes", Unit::Bytes, None),
+    queue("relay_bytes", Unit::Bytes, Some(link::RELAY_LIMIT)),
+    number("relay_limit", Unit::Bytes),
+    counter("frames"),
+    counter("frame_bytes"),
+    number("silent_ms", Unit::Number),
+];
+const STREAM: &[Column] = &[
+    queue("unread_bytes", Unit::Bytes, None),
+    queue("to_room_bytes", Unit::Bytes, Some(stream::WINDOW_BYTES)),
+    number("window_bytes", Unit::Bytes),
+    counter("taken_bytes"),
+    queue("waiting_bytes", Unit::Bytes, None),
+    queue("unsent_bytes", Unit::Bytes, None),
+    counter("received_bytes"),
+];
+const GUEST: &[Column] =
+    &[queue("calls_under_way", Unit::Number, None), counter("calls"), number("standins", Unit::Number)];
 const SOCKET: &[Column] = &[
     queue("rx_bytes", Unit::Bytes, None),
     queue("tx_bytes", Unit::Bytes, None),
@@ -266,14 +353,28 @@ const DEVICE: &[Column] = &[
 
 impl Layer {
     /// All layers, from the program down to the wire.
-    pub const ALL: [Layer; 6] =
-        [Layer::Daemon, Layer::Task, Layer::Socket, Layer::Discipline, Layer::Backlog, Layer::Device];
+    pub const ALL: [Layer; 10] = [
+        Layer::Guest,
+        Layer::Daemon,
+        Layer::Task,
+        Layer::Rank,
+        Layer::Stream,
+        Layer::Link,
+        Layer::Socket,
+        Layer::Discipline,
+        Layer::Backlog,
+        Layer::Device,
+    ];
 
     /// Gives the name of the layer.
     pub fn name(self) -> &'static str {
         match self {
             Layer::Daemon => "daemon",
             Layer::Task => "task",
+            Layer::Rank => "rank",
+            Layer::Link => "link",
+            Layer::Stream => "stream",
+            Layer::Guest => "guest",
             Layer::Socket => "socket",
             Layer::Discipline => "discipline",
             Layer::Backlog => "backlog",
@@ -286,6 +387,10 @@ impl Layer {
         match self {
             Layer::Daemon => DAEMON,
             Layer::Task => TASK,
+            Layer::Rank => RANK,
+            Layer::Link => LINK,
+            Layer::Stream => STREAM,
+            Layer::Guest => GUEST,
             Layer::Socket => SOCKET,
             Layer::Discipline => DISCIPLINE,
             Layer::Backlog => BACKLOG,
@@ -308,6 +413,10 @@ mod tests {
         let named = |layer: Layer, index: u8| layer.column(index).unwrap().name;
         assert_eq!(named(Layer::Daemon, daemon::ROUND_TRIP_US), "round_trip_us");
         assert_eq!(named(Layer::Task, task::TX_BYTES), "tx_bytes");
+        assert_eq!(named(Layer::Link, link::SILENT_MS), "silent_ms");
+        assert_eq!(named(Layer::Stream, stream::RECEIVED_BYTES), "received_bytes");
+        assert_eq!(named(Layer::Guest, guest::STANDINS), "standins");
+        assert_eq!(named(Layer::Rank, rank::POSTED_RECEIVES), "posted_receives");
         assert_eq!(named(Layer::Socket, socket::ACCEPT_LIMIT), "accept_limit");
         assert_eq!(named(Layer::Socket, socket::DROPS), "drops");
         assert_eq!(named(Layer::Discipline, discipline::SENT_BYTES), "sent_bytes");

@@ -1,5 +1,5 @@
-//! Where messages queue between programs: in PVM, in sockets, in queueing disciplines and in
-//! devices (`tern netmon`).
+//! Where messages queue between programs: in PVM and MPI, in tern, in sockets, in queueing
+//! disciplines and in devices (`tern netmon`).
 //!
 //! The core is pure: records and their file ([`record`], [`mod@file`]), parsers of what the kernel
 //! and PVM tell ([`parse`]), the state of all queues ([`book`]), how well a period is kept
@@ -9,9 +9,12 @@
 #![forbid(unsafe_code)]
 
 pub mod book;
+pub mod classes;
 pub mod command;
 pub mod diagnosis;
 pub mod file;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz;
 pub mod layer;
 pub mod pace;
 pub mod parse;

@@ -1,6 +1,10 @@
 //! How well a sampler keeps its period.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
+
+use crate::classes::{class, upper};
 
 /// Counts of one sampler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,6 +66,64 @@ impl Pace {
     }
 }
 
+/// How long samples took: counts of them by classes of their time.
+#[derive(Clone, Debug, Default)]
+pub struct Times {
+    counts: BTreeMap<u64, u64>,
+}
+
+impl Times {
+    /// Counts a sample.
+    pub fn count(&mut self, work_ns: u64) {
+        *self.counts.entry(class(work_ns)).or_default() += 1;
+    }
+
+    /// Gives the time within which this share of the samples was done, nanoseconds, up to an eighth
+    /// too much; 0 without samples.
+    pub fn within(&self, share: f64) -> u64 {
+        let all: u64 = self.counts.values().sum();
+        let wanted = (all as f64 * share).ceil() as u64;
+        let mut seen = 0;
+        let found = self.counts.iter().find(|(_, count)| {
+            seen += **count;
+            seen >= wanted
+        });
+        found.map_or(0, |(class, _)| upper(*class))
+    }
+}
+
+/// The share of samples that may overlap the period while that still counts as held.
+pub const OVERLAPPED_MAX: f64 = 0.01;
+
+/// Samples that take longer than nine of ten others were interrupted.
+const UNDISTURBED: f64 = 0.9;
+
+/// Says which period holds, if this one does not.
+pub fn advice(pace: &Pace, times: &Times, period_ns: u64) -> Option<String> {
+    if pace.samples == 0 || pace.overlapped_percent() <= OVERLAPPED_MAX * 100.0 {
+        return None;
+    }
+    let ms = |ns: u64| ns as f64 / 1e6;
+    let needed_ns = longer(times.within(UNDISTURBED));
+    let advice = if needed_ns <= period_ns {
+        "the others were disturbed: the processors have other work (--rt lets netmon go first)".into()
+    } else {
+        format!("a period of {0} ms holds (-d {0})", ms(needed_ns))
+    };
+    Some(format!(
+        "the period of {} ms did not hold: {:.1} % of the samples overlapped it; nine of ten took at most {} ms; {advice}",
+        ms(period_ns),
+        pace.overlapped_percent(),
+        ms(times.within(UNDISTURBED) / 1000 * 1000),
+    ))
+}
+
+/// A round number of microseconds that is a tenth longer.
+fn longer(needed_ns: u64) -> u64 {
+    const ROUND_NS: u64 = 10_000;
+    (needed_ns + needed_ns / 10).next_multiple_of(ROUND_NS)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,6 +147,19 @@ mod tests {
         assert_eq!(pace.count(taken(1100, 1130, 1450), 100), 1400);
         assert_eq!((pace.overlapped, pace.missed, pace.extra_max_ns), (2, 2, 250));
         assert_eq!(pace.overlapped_percent(), 100.0);
+    }
+
+    #[test]
+    fn the_period_that_holds_is_told() {
+        let mut times = Times::default();
+        (0..100).for_each(|n| times.count(if n < 95 { 512_000 } else { u64::MAX }));
+        assert_eq!(times.within(0.5), times.within(0.95));
+        assert!((512_000..576_000).contains(&times.within(0.9)) && times.within(1.0) == u64::MAX);
+        let pace = Pace { samples: 100, overlapped: 100, ..Pace::default() };
+        let text = advice(&pace, &times, 100_000).unwrap();
+        assert!(text.contains("0.1 ms did not hold: 100.0 %") && text.ends_with("0.58 ms holds (-d 0.58)"), "{text}");
+        assert!(advice(&pace, &times, 1_000_000).unwrap().contains("--rt"));
+        assert_eq!(advice(&Pace { overlapped: 1, ..pace }, &times, 100_000), None);
     }
 
     #[test]

@@ -135,6 +135,8 @@ pub enum Cause {
     ProcessorBusy,
     /// The PVM daemon does not pass messages on fast enough.
     DaemonBottleneck,
+    /// The relay of a moved process' streams carries no more.
+    RelaySaturated,
 }
 
 /// How a recording ended.

@@ -47,6 +47,7 @@ pub mod stopped;
 pub mod stray;
 pub mod streams;
 pub mod superuser;
+pub mod terminal;
 pub mod track;
 pub mod userfault;
 pub mod vdso;

@@ -4,6 +4,7 @@
 mod companion;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use cli::Dirs;
@@ -41,7 +42,7 @@ enum Command {
     Tool(cli::Command),
     /// Be the daemon (also: call this program `ternd`)
     Daemon(daemon::Args),
-    /// Show where messages queue: in PVM, sockets, queueing disciplines and devices
+    /// Show where messages queue: in PVM, MPI, tern, sockets, queueing disciplines and devices
     Netmon(netmon::command::Args),
     /// Run the tasks of a parallel job at the same time on all nodes, beside local work
     Cosched(coscheduler::Args),
@@ -56,6 +57,12 @@ enum Command {
         /// The shell to print them for
         shell: clap_complete::Shell,
     },
+}
+
+/// Gives netmon the way to ask ternd.
+fn asker(dirs: &Dirs) -> netmon::sampler::watch_tern::Ask {
+    let dirs = dirs.clone();
+    Arc::new(move || cli::queues(&dirs).map_err(|e| e.to_string()))
 }
 
 fn main() -> ExitCode {
@@ -77,7 +84,7 @@ fn main() -> ExitCode {
     let Arguments { dirs, command } = Arguments::parse_from(argv);
     ExitCode::from(match &command {
         Command::Tool(command) => cli::main(command, &dirs, HOST),
-        Command::Netmon(args) => netmon::command::main(args),
+        Command::Netmon(args) => netmon::command::main(args, asker(&dirs)),
         Command::Cosched(args) => {
             home::conversion::restore_signals();
             coscheduler::main(args, &dirs.run_dir)

@@ -8,6 +8,8 @@ use crate::layer::Layer;
 
 /// The default name of a recording.
 const FILE: &str = "Netmon.dat";
+/// The default name of a file for Prometheus.
+const PROMETHEUS: &str = "Netmon.prom";
 /// The shortest and the longest period, milliseconds.
 const PERIOD_MS: std::ops::RangeInclusive<f64> = 0.01..=3_600_000.0;
 /// The longest time, seconds: a year.
@@ -34,6 +36,14 @@ pub struct Args {
     /// Record everything into a file, Netmon.dat if none is named
     #[arg(short = 'f', long = "file", value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = FILE)]
     pub file: Option<PathBuf>,
+    /// The largest size of the file, MiB: then the recording ends, and the rest goes on
+    #[arg(long, value_name = "MIB", default_value = "1024", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    pub max_size: u64,
+    /// Write the values, and maxima and quantiles since the last time, for Prometheus (the textfile
+    /// collector of its node exporter), every 15 s and at the end; into Netmon.prom if no file is
+    /// named
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = PROMETHEUS)]
+    pub prometheus: Option<PathBuf>,
     /// Print every change as a JSON object on a line of its own
     #[arg(long, conflicts_with = "display")]
     pub json: bool,
@@ -153,6 +163,8 @@ mod tests {
         assert_eq!((args.period_ms, args.time_s, args.display), (0.5, 10.0, true));
         assert_eq!((args.file, args.interfaces.len()), (Some("Netmon.dat".into()), 2));
         assert_eq!(parse("-f=x.dat -p pvmd -p 12").file, Some("x.dat".into()));
+        let args = parse("--prometheus --max-size 5");
+        assert_eq!((args.prometheus, args.max_size), (Some("Netmon.prom".into()), 5));
         assert!(Line::try_parse_from(["netmon", "-d", "0"]).is_err());
         assert!(Line::try_parse_from(["netmon", "-t", "-1"]).is_err());
     }

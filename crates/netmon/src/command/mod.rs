@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 pub use args::Args;
 
 use crate::file::{self, Recording};
+use crate::sampler::watch_tern::Ask;
 
 /// Why the command failed.
 #[derive(Debug, thiserror::Error)]
@@ -42,12 +43,12 @@ enum Error {
     },
 }
 
-/// Runs the command. Gives the exit status.
-pub fn main(args: &Args) -> u8 {
+/// Runs the command; `ask` asks ternd. Gives the exit status.
+pub fn main(args: &Args, ask: Ask) -> u8 {
     let done = match &args.what {
         Some(args::What::Plot(plot)) => plot::plot(plot),
         Some(args::What::Show(show)) => show::show(show),
-        None => monitor::monitor(args),
+        None => monitor::monitor(args, ask),
     };
     match done {
         Ok(()) => 0,

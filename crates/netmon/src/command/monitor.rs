@@ -18,6 +18,7 @@ use crate::sampler::clock::{self, Clock};
 use crate::sampler::fast::{Fast, Orders, Shared, Went};
 use crate::sampler::slow::{Plan, Slow};
 use crate::sampler::watch_sockets::Hold;
+use crate::sampler::watch_tern::{Ask, TernWatch};
 use crate::source::processes::Choice;
 
 /// Batches of records that wait for the collector.
@@ -32,14 +33,14 @@ const SHOW_US: u64 = 1_000_000;
 const GONE_MAX: usize = 4096;
 
 /// Monitors for the time that the arguments say, or until the user interrupts it.
-pub fn monitor(args: &Args) -> Result<(), Error> {
+pub fn monitor(args: &Args, ask: Ask) -> Result<(), Error> {
     let mut collector = Collector::new(args)?;
     let interrupted = os::fds::interrupts().ok();
     let (sender, receiver) = mpsc::sync_channel(WAITING_MAX);
     let ends = Arc::new(AtomicBool::new(false));
     let shared = Shared { clock: collector.clock, ends, sender, first: args.real_time };
     let progress = Arc::new(Mutex::new(Went::default()));
-    let samplers = start(shared.clone(), plan(args), Arc::clone(&progress))?;
+    let samplers = start(&shared, plan(args), ask, Arc::clone(&progress))?;
     let end_us = (args.time_s * 1e6) as u64;
     loop {
         let is_over = collector.clock.now_us() >= end_us || !collector.sinks.has_reader();
@@ -51,6 +52,7 @@ pub fn monitor(args: &Args) -> Result<(), Error> {
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
+        collector.sinks.obey_keys(&collector.book);
         let went = *progress.lock().unwrap_or_else(PoisonError::into_inner);
         collector.check_if_due(went);
     }
@@ -84,17 +86,20 @@ fn plan(args: &Args) -> Plan {
 struct Samplers {
     fast: JoinHandle<Went>,
     slow: JoinHandle<Went>,
+    tern: JoinHandle<Went>,
 }
 
-fn start(shared: Shared, plan: Plan, progress: Arc<Mutex<Went>>) -> Result<Samplers, Error> {
+fn start(shared: &Shared, plan: Plan, ask: Ask, progress: Arc<Mutex<Went>>) -> Result<Samplers, Error> {
     let orders = Arc::new(Orders::default());
     let fast = Fast::new(shared.clone(), Arc::clone(&orders), progress, plan.fast_period_ns);
-    let slow = Slow::new(shared, plan, orders);
+    let tern = TernWatch::new(shared.clone(), ask, &plan.layers, plan.processes.clone());
+    let slow = Slow::new(shared.clone(), plan, orders);
     let builder = |name: &'static str| std::thread::Builder::new().name(format!("netmon-{name}"));
     let failed = |name| move |_| Error::Sampler { name };
     Ok(Samplers {
         fast: builder("fast").spawn(move || fast.run()).map_err(failed("fast"))?,
         slow: builder("slow").spawn(move || slow.run()).map_err(failed("slow"))?,
+        tern: builder("tern").spawn(move || tern.run()).map_err(failed("tern"))?,
     })
 }
 
@@ -146,6 +151,7 @@ impl Collector {
         self.check();
         self.take(Record::Progress(self.summary(went, Went::default())));
         self.sinks.flush();
+        self.sinks.expose(&self.book, false);
         if now_us >= self.show_due_us {
             self.show_due_us = now_us + SHOW_US;
             self.sinks.show(&self.book);
@@ -174,12 +180,13 @@ impl Collector {
 
     /// Waits for the samplers, takes what they sent last, and writes the end.
     fn finish(mut self, samplers: Samplers, receiver: &Receiver<Vec<Record>>) -> Result<(), Error> {
-        // Both senders are gone when both samplers have ended.
+        // All senders are gone when all samplers have ended.
         while let Ok(records) = receiver.recv() {
             records.into_iter().for_each(|record| self.take(record));
         }
         let fast = samplers.fast.join().map_err(|_| Error::Sampler { name: "fast" })?;
         let slow = samplers.slow.join().map_err(|_| Error::Sampler { name: "slow" })?;
+        samplers.tern.join().map_err(|_| Error::Sampler { name: "tern" })?;
         self.check();
         self.take(Record::End(self.summary(fast, slow)));
         self.sinks.end(&self.book);

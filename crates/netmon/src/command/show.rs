@@ -27,7 +27,7 @@ pub fn show(args: &Show) -> Result<(), Error> {
     if !args.json && !args.csv {
         let cut = if book.is_complete { "" } else { "the recording was cut off; this is all until then\n" };
         let summary = book.summary.map(|summary| table::summary(&summary)).unwrap_or_default();
-        print(&format!("{}{}{summary}{cut}", table::table(&book, usize::MAX), remarks(&book)));
+        print(&format!("{}{}{summary}{cut}", table::table(&book), remarks(&book)));
     }
     Ok(())
 }

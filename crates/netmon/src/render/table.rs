@@ -1,8 +1,10 @@
 //! The table of queues, what is wrong, and the summary.
 
+use std::cmp::Reverse;
 use std::fmt::Write as _;
 
 use super::plain;
+use super::view::{Sort, View};
 use crate::book::{Book, Entry, Filled};
 use crate::layer::{Kind, Layer};
 use crate::record::{Finding, Summary, Value};
@@ -12,14 +14,68 @@ struct Row {
     layer: Layer,
     /// How full the queue is, percent; 0 without limit.
     percent: u64,
+    now: u64,
+    peak: u64,
+    has_limit: bool,
     cells: [String; 6],
 }
 
+/// Counters that tell of work and not of trouble.
+const PLAIN_COUNTERS: [&str; 9] = [
+    "processed",
+    "rx_total",
+    "tx_total",
+    "sent_bytes",
+    "frames",
+    "frame_bytes",
+    "taken_bytes",
+    "received_bytes",
+    "calls",
+];
 const HEADINGS: [&str; 6] = ["object", "queue", "now", "peak", "limit", "fill"];
 
 /// Gives the table of all queues that hold or held something, the counters of trouble that are not
-/// 0, and for the rest how many there are. `lines` limits its length.
-pub fn table(book: &Book, lines: usize) -> String {
+/// 0, and for the rest how many there are.
+pub fn table(book: &Book) -> String {
+    let (rows, idle) = rows(book);
+    aligned(&rows) + &rest(0, idle)
+}
+
+/// The room that a terminal has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Lines of the table.
+    pub lines: usize,
+    /// Characters of a line.
+    pub columns: usize,
+}
+
+/// Gives the table as a view shows it, with a bar for each queue: `#` for its share of the limit,
+/// `=` for that of its own peak if it has none.
+pub fn live(book: &Book, view: &View, room: Room) -> String {
+    let (mut rows, idle) = rows(book);
+    let wanted = view.filter.to_lowercase();
+    rows.retain(|row| {
+        let text = format!("{} {} {}", row.layer.name(), row.cells[0], row.cells[1]);
+        text.to_lowercase().contains(&wanted)
+    });
+    match view.sort {
+        Sort::Layer => {}
+        Sort::Fill => rows.sort_by_key(|row| Reverse((row.percent, row.now))),
+        Sort::Now => rows.sort_by_key(|row| Reverse((row.now, row.percent))),
+        Sort::Peak => rows.sort_by_key(|row| Reverse((row.peak, row.now))),
+    }
+    let left_out = rows.len().saturating_sub(room.lines);
+    match view.sort {
+        Sort::Layer => keep_fullest(&mut rows, room.lines),
+        _ => rows.truncate(room.lines),
+    }
+    rows.iter_mut().for_each(|row| row.cells[5] = format!("{:>5} {}", row.cells[5], bar(row)));
+    let text = aligned(&rows) + &rest(left_out, idle);
+    text.lines().map(|line| line.chars().take(room.columns).collect::<String>() + "\n").collect()
+}
+
+fn rows(book: &Book) -> (Vec<Row>, u32) {
     let (mut rows, mut idle) = (Vec::new(), 0);
     for layer in Layer::ALL {
         for entry in book.entries().filter(|entry| entry.object.layer == layer) {
@@ -28,9 +84,11 @@ pub fn table(book: &Book, lines: usize) -> String {
             rows.extend(own);
         }
     }
-    let left_out = rows.len().saturating_sub(lines);
-    keep_fullest(&mut rows, lines);
-    let mut text = aligned(&rows);
+    (rows, idle)
+}
+
+fn rest(left_out: usize, idle: u32) -> String {
+    let mut text = String::new();
     if left_out > 0 {
         let _ = writeln!(text, "... and {left_out} more lines");
     }
@@ -40,13 +98,21 @@ pub fn table(book: &Book, lines: usize) -> String {
     text
 }
 
+fn bar(row: &Row) -> String {
+    const WIDTH: u64 = 12;
+    let (whole, mark) = if row.has_limit { (100, "#") } else { (row.peak.max(1), "=") };
+    let part = if row.has_limit { row.percent } else { row.now };
+    let full = (u128::from(part.min(whole)) * u128::from(WIDTH)).div_ceil(u128::from(whole)) as usize;
+    format!("{}{}", mark.repeat(full), ".".repeat(WIDTH as usize - full))
+}
+
 /// Keeps the fullest of too many rows, in their order.
 fn keep_fullest(rows: &mut Vec<Row>, count: usize) {
     if rows.len() <= count {
         return;
     }
     let mut order: Vec<usize> = (0..rows.len()).collect();
-    order.sort_by_key(|index| std::cmp::Reverse(rows[*index].percent));
+    order.sort_by_key(|index| Reverse(rows[*index].percent));
     order.truncate(count);
     let mut index = 0;
     rows.retain(|_| {
@@ -58,8 +124,7 @@ fn keep_fullest(rows: &mut Vec<Row>, count: usize) {
 fn row(entry: &Entry, filled: Filled<'_>) -> Option<Row> {
     let Filled { column, cell, .. } = filled;
     let value = cell.value?;
-    let is_trouble = matches!(column.kind, Kind::Counter)
-        && !["processed", "rx_total", "tx_total", "sent_bytes"].contains(&column.name);
+    let is_trouble = matches!(column.kind, Kind::Counter) && !PLAIN_COUNTERS.contains(&column.name);
     let is_shown = cell.peak > 0 && (is_trouble || matches!(column.kind, Kind::Queue { .. }));
     if !is_shown {
         return None;
@@ -70,6 +135,9 @@ fn row(entry: &Entry, filled: Filled<'_>) -> Option<Row> {
     Some(Row {
         layer: entry.object.layer,
         percent: percent.unwrap_or(0),
+        now: cell.number(),
+        peak: cell.peak,
+        has_limit: limit.is_some(),
         cells: [
             plain(&format!("{}{gone}", entry.object.name)),
             column.name.into(),
@@ -159,8 +227,17 @@ mod tests {
             ];
             book.apply(&Record::Sample { at_us: 1, object: id, changes });
         }
-        let text = table(&book, 2);
+        let room = Room { lines: 2, columns: 200 };
+        let text = live(&book, &View::default(), room);
         assert!(text.contains("tcp 7   rx_memory") && text.contains("and 8 more lines"), "{text}");
+        assert!(text.contains("100 % ############") && text.contains("============"), "{text}");
+        let view = View { filter: "TCP 3".into(), sort: Sort::Fill, ..View::default() };
+        let text = live(&book, &view, Room { lines: 9, columns: 20 });
+        assert_eq!(text.lines().filter(|line| line.contains("tcp 3")).count(), 1, "{text}");
+        assert!(text.lines().all(|line| line.len() <= 20) && !text.contains("tcp 4"), "{text}");
+        let view = View { sort: Sort::Fill, ..View::default() };
+        let text = live(&book, &view, room);
+        assert!(text.lines().nth(1).unwrap().contains("tcp 7"), "{text}");
     }
 
     #[test]
@@ -169,7 +246,7 @@ mod tests {
         let name = "\u{1b}[2Jx".to_owned();
         book.apply(&Record::Object(Object { id: 1, layer: Layer::Socket, name, pid: None, details: Vec::new() }));
         book.apply(&Record::Sample { at_us: 1, object: 1, changes: vec![Change::exact(socket::RX_BYTES, 1)] });
-        assert!(table(&book, 10).contains("?[2Jx"));
+        assert!(table(&book).contains("?[2Jx"));
     }
 
     #[test]
@@ -186,7 +263,7 @@ mod tests {
             Change::estimate(socket::RX_PACKETS, 3),
         ];
         book.apply(&Record::Sample { at_us: 1, object: 1, changes });
-        let text = table(&book, 10);
+        let text = table(&book);
         assert!(text.contains("socket      tcp 1   rx_memory    50    50    100  50 %"), "{text}");
         assert!(text.contains("rx_packets   ~3"), "{text}");
         assert!(text.ends_with("1 more objects are empty\n"), "{text}");

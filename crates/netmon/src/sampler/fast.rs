@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::clock::{self, Clock};
 use crate::layer::socket;
-use crate::pace::{Pace, Taken};
+use crate::pace::{self, Pace, Taken, Times};
 use crate::parse::inet_diag::{self, Memory};
 use crate::parse::unix_diag;
 use crate::record::{Change, Record};
@@ -23,9 +23,9 @@ use crate::source::netlink::Netlink;
 #[derive(Debug)]
 pub enum Reader {
     /// Bytes of both queues, by a duplicate of its descriptor.
-    Stream(OwnedFd),
+    Stream(Arc<OwnedFd>),
     /// Memory of both queues, by a duplicate of its descriptor.
-    Datagrams(OwnedFd),
+    Datagrams(Arc<OwnedFd>),
     /// Bytes of both queues of a TCP socket, by a question.
     AskTcp(Vec<u8>),
     /// Memory of both queues of a UDP or raw socket, by a question.
@@ -110,6 +110,8 @@ impl Shared {
     }
 }
 
+/// Without sockets, orders are looked for so often, nanoseconds.
+const IDLE_NS: u64 = 5_000_000;
 /// Records are sent when there are so many, or so long after the first of them.
 const BATCH: usize = 512;
 const BATCH_NS: u64 = 20_000_000;
@@ -136,6 +138,7 @@ pub struct Fast {
     pending: Vec<Record>,
     sent_ns: u64,
     went: Went,
+    times: Times,
 }
 
 struct Slot {
@@ -163,6 +166,7 @@ impl Fast {
             pending: Vec::new(),
             sent_ns: 0,
             went: Went::default(),
+            times: Times::default(),
         }
     }
 
@@ -179,7 +183,17 @@ impl Fast {
             self.sample(began_ns / 1000);
             self.send_if_due(began_ns);
             let ended_ns = self.shared.clock.now_ns();
+            if self.watched.is_empty() {
+                // Nothing is sampled: only orders are looked for.
+                due_ns = ended_ns + self.period_ns.max(IDLE_NS);
+                continue;
+            }
+            self.times.count(ended_ns.saturating_sub(began_ns));
             due_ns = self.went.pace.count(Taken { due_ns, began_ns, ended_ns }, self.period_ns);
+        }
+        if let Some(text) = pace::advice(&self.went.pace, &self.times, self.period_ns) {
+            let text = format!("{} sockets: {text}", self.watched.len());
+            self.pending.push(Record::Note { at_us: self.shared.clock.now_us(), text });
         }
         // The collector takes all that comes until both samplers have ended.
         let _ = self.shared.sender.send(std::mem::take(&mut self.pending));

@@ -4,5 +4,7 @@ pub mod clock;
 pub mod fast;
 pub mod output;
 pub mod slow;
+pub mod watch_mpi;
 pub mod watch_pvm;
 pub mod watch_sockets;
+pub mod watch_tern;

@@ -33,7 +33,12 @@ pub struct Output {
 impl Output {
     /// Makes an output without objects.
     pub fn new(sender: SyncSender<Vec<Record>>, clock: Clock) -> Output {
-        Output { sender, clock, pending: Vec::new(), known: HashMap::new(), next: 0 }
+        Output::beginning_at(0, sender, clock)
+    }
+
+    /// Makes an output whose objects have numbers from `first` on.
+    pub fn beginning_at(first: u32, sender: SyncSender<Vec<Record>>, clock: Clock) -> Output {
+        Output { sender, clock, pending: Vec::new(), known: HashMap::new(), next: first }
     }
 
     /// Adds an object, and gives its number.

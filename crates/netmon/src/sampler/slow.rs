@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::fast::{Orders, Shared, Went};
 use super::output::{Draft, Output};
+use super::watch_mpi::MpiWatch;
 use super::watch_pvm::PvmWatch;
 use super::watch_sockets::{Hold, SocketWatch};
 use crate::layer::Layer;
@@ -61,6 +62,7 @@ pub struct Slow {
     pids: Vec<i32>,
     sockets: SocketWatch,
     pvm: PvmWatch,
+    mpi: MpiWatch,
     links: Links,
     processors: HashMap<u32, u32>,
     sockets_due_ns: u64,
@@ -78,6 +80,7 @@ impl Slow {
             pids: Vec::new(),
             sockets: SocketWatch::open(plan.processes.clone(), plan.hold, plan.fast_period_ns),
             pvm: PvmWatch::new(named, plan.time),
+            mpi: MpiWatch::new(named),
             links: Links::default(),
             processors: HashMap::new(),
             sockets_due_ns: 0,
@@ -133,6 +136,10 @@ impl Slow {
             self.pvm.find(&self.pids, &self.plan.layers, &mut self.output);
         }
         self.pvm.sample(&self.sockets, &mut self.output);
+        if self.plan.has(Layer::Rank) && is_rare {
+            self.mpi.find(&self.pids, &mut self.output);
+        }
+        self.mpi.sample(&mut self.output);
         if self.plan.has(Layer::Device) || self.plan.has(Layer::Discipline) {
             self.links.sample(&self.plan, is_rare, &mut self.output);
         }

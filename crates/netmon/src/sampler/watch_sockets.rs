@@ -3,8 +3,9 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::fast::{Order, Reader, Watched};
 use super::output::{Draft, Output};
@@ -12,7 +13,7 @@ use crate::layer::Layer;
 use crate::record::Detail;
 use crate::source::error::{Error, Result};
 use crate::source::netlink::{Netlink, Subject};
-use crate::source::owners::{Owner, Owners, still_has};
+use crate::source::owners::{Owner, Owners, still_has, still_shares};
 use crate::source::processes::{Choice, is_alive};
 use crate::source::sockets::{Sockets, Told, Way};
 
@@ -58,7 +59,8 @@ struct Key {
 struct Known {
     object: u32,
     owner: Option<Owner>,
-    is_held: bool,
+    /// The duplicate that the fast sampler reads.
+    held: Option<Arc<OwnedFd>>,
     told: Told,
 }
 
@@ -134,15 +136,15 @@ impl SocketWatch {
         let owner = self.owners.owner(key.inode).cloned();
         let object = output.object(draft(&told, owner.as_ref()));
         output.sample(object, changes);
-        let duplicate = owner.as_ref().filter(|_| holds && told.way() != Way::Rarely).and_then(duplicate);
-        let is_held = duplicate.is_some();
+        let duplicate = owner.as_ref().filter(|_| holds && told.way() != Way::Rarely).and_then(duplicate).map(Arc::new);
+        let held = duplicate.clone();
         let reader = match (duplicate, told.way()) {
             (Some(fd), Way::Stream) => Some(Reader::Stream(fd)),
             (Some(fd), _) => Some(Reader::Datagrams(fd)),
             (None, _) => asking(&told),
         };
         orders.extend(reader.map(|reader| Order::Watch(Watched { object, reader, network: key.network })));
-        self.known.insert(key, Known { object, owner, is_held, told });
+        self.known.insert(key, Known { object, owner, held, told });
     }
 
     fn end_absent(&mut self, present: &HashSet<Key>, output: &mut Output, orders: &mut Vec<Order>) {
@@ -166,11 +168,12 @@ impl SocketWatch {
     /// does not see the end of the connection.
     pub fn drop_closed(&mut self) -> Vec<Order> {
         let mut orders = Vec::new();
-        for (key, known) in self.known.iter_mut().filter(|(_, known)| known.is_held) {
-            if known.owner.as_ref().is_some_and(|owner| still_has(owner, key.inode)) {
+        for (key, known) in &mut self.known {
+            let (Some(held), Some(owner)) = (&known.held, &known.owner) else { continue };
+            if still_shares(owner, held.as_fd()) || still_has(owner, key.inode) {
                 continue;
             }
-            known.is_held = false;
+            known.held = None;
             orders.push(Order::Drop(known.object));
             // Another process may still have it.
             let reader = asking(&known.told);

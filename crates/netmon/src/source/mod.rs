@@ -4,6 +4,8 @@ pub mod backlog;
 pub mod devices;
 pub mod disciplines;
 pub mod error;
+pub mod mapped;
+pub mod mpi_ranks;
 pub mod netlink;
 pub mod owners;
 pub mod processes;

@@ -5,19 +5,15 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::error::{Error, Result};
-use super::processes::open_file;
+use super::mapped::{self, FileKey, MappedFile, Program, program_of};
 use crate::parse::elf::{self, Symbol};
-use crate::parse::proc_maps::{self, Mapping};
 use crate::parse::pvm_message::{self, Broken, FRAGMENT_BYTES, MESSAGE_BYTES, Message, Waiting};
 
 const LIBRARY: &str = "libpvm3.so";
 const LIST: &str = "pvmrxlist";
-/// Longer files are no programs of PVM's users.
-const FILE_BYTES_MAX: u64 = 64 << 20;
 /// Where `txlist` and the places of its reader and writer are in a build of libpvm3.so, from
 /// `pvmrxlist`: found in the code of mroute.
 struct Build {
@@ -77,20 +73,6 @@ struct Looked {
     task: Option<Task>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Program {
-    began: u64,
-    path: PathBuf,
-}
-
-/// A file, as long as it is not changed.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct FileKey {
-    device: u64,
-    inode: u64,
-    changed: i64,
-}
-
 impl Tasks {
     /// Looks for tasks among these processes. `named` says that the user named them: then programs
     /// are looked into that have no shared library of PVM, too. Gives also why processes cannot be
@@ -99,7 +81,7 @@ impl Tasks {
         let mut found = Found::default();
         self.known.retain(|pid, _| pids.contains(pid));
         for pid in pids {
-            let Some(program) = program(*pid) else { continue };
+            let Some(program) = program_of(*pid) else { continue };
             if let Some(looked) = self.known.get(pid)
                 && looked.program == program
             {
@@ -122,13 +104,8 @@ impl Tasks {
     }
 
     fn look(&mut self, pid: i32, named: bool, began: u64) -> Result<Option<Task>> {
-        let path = format!("/proc/{pid}/maps");
-        let text = fs::read_to_string(&path).map_err(|e| Error::new(format!("read {path}"), e))?;
-        let mappings = proc_maps::read(&text);
-        let library = |mapping: &&Mapping| {
-            Path::new(&mapping.path).file_name().is_some_and(|name| name.to_string_lossy().starts_with(LIBRARY))
-        };
-        let shared = mappings.iter().find(library);
+        let mappings = mapped::mappings(pid)?;
+        let shared = mapped::library(&mappings, LIBRARY);
         if shared.is_none() && !named && !is_started_by_pvm(pid) {
             return Ok(None);
         }
@@ -136,7 +113,7 @@ impl Tasks {
         let own = fs::read_link(format!("/proc/{pid}/exe")).ok();
         let own = mappings.iter().find(|mapping| own.as_deref() == Some(Path::new(&mapping.path)));
         for file in own.into_iter().chain(shared) {
-            let start = mappings.iter().filter(|m| m.path == file.path && m.offset == 0).map(|m| m.start).min();
+            let start = mapped::start(&mappings, &file.path);
             if let (Some(start), Some(ListPlace { symbol, build })) = (start, self.place(pid, &file.path)?) {
                 return Ok(Some(Task { pid, began, list: symbol.in_memory(start), build }));
             }
@@ -146,17 +123,12 @@ impl Tasks {
 
     /// Finds the list in a file, as the process sees it.
     fn place(&mut self, pid: i32, path: &str) -> Result<Option<ListPlace>> {
-        use std::os::unix::fs::MetadataExt as _;
-        let seen = format!("/proc/{pid}/root{path}");
-        let failed = |e| Error::new(format!("read {path} of process {pid}"), e);
-        let file = open_file(Path::new(&seen)).map_err(failed)?;
-        let about = file.metadata().map_err(failed)?;
-        let key = FileKey { device: about.dev(), inode: about.ino(), changed: about.mtime() };
-        if let Some(place) = self.files.get(&key) {
+        let file = MappedFile::open(pid, path)?;
+        if let Some(place) = self.files.get(&file.key) {
             return Ok(*place);
         }
-        let mut bytes = Vec::new();
-        file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).map_err(failed)?;
+        let key = file.key.clone();
+        let bytes = file.content()?;
         let build = elf::build_id(&bytes).and_then(|id| BUILDS.iter().position(|build| build.id == id));
         let place = elf::symbol(&bytes, LIST).map(|symbol| ListPlace { symbol, build });
         self.files.insert(key, place);
@@ -180,13 +152,6 @@ pub struct Unreadable {
     pub pid: i32,
     /// Why it cannot.
     pub reason: String,
-}
-
-fn program(pid: i32) -> Option<Program> {
-    let began = os::process::began(pid).ok()?;
-    // A program that may not be seen has no path; that it is so is found when it is looked at.
-    let path = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
-    Some(Program { began, path })
 }
 
 /// Tells whether a PVM daemon started the process: such have its socket in their environment.

@@ -36,3 +36,28 @@ END
     assert_ne!(lines[15], "0");
     assert!(lines[16].ends_with("this is no recording of netmon"), "{text}");
 }
+
+/// A recording has a size that it does not exceed: it ends as a whole, and netmon goes on.
+#[test]
+fn a_recording_ends_at_its_limit() {
+    let text = on_first(
+        r#"
+        python3 - <<'END' & job=$!
+import socket
+a, b = socket.socketpair()
+while True: a.send(b"x" * 1000); b.recv(1000)
+END
+        tern netmon -t 100 -f --max-size 1 -p $job --layers socket > /dev/null 2> errors & netmon=$!
+        until_ 'grep -q "has 1 MiB and ends here" errors'
+        kill -0 $netmon && echo goes on
+        kill $netmon; wait $netmon
+        kill $job
+        tern netmon show 2> torn | grep -c -e ' rx_bytes ' -e 'and ends here (--max-size)'
+        stat -c %s Netmon.dat torn"#,
+    );
+    let lines: Vec<&str> = text.lines().collect();
+    // One of the two ends of the pair receives.
+    assert_eq!(lines[..2], ["goes on", "2"], "{text}");
+    let size: u64 = lines[2].parse().unwrap();
+    assert!((1 << 20..5 << 18).contains(&size) && lines[3] == "0", "{text}");
+}

@@ -5,6 +5,9 @@
 mod common;
 mod killed;
 mod link;
+mod moved;
+mod mpi;
+mod outputs;
 mod pace;
 mod pvm;
 mod sockets;
@@ -22,10 +25,10 @@ const RATE_BITS: u64 = 8_000_000;
 const TOOLS: &str = r#"
 until_() {
     local tries=0
-    until eval "$1"; do
+    until eval "$1" 2> /dev/null; do
         sleep 0.02; tries=$((tries + 1))
         [ $tries -gt 2000 ] && { echo "in vain: $1" >&2; kill $(jobs -p); exit 9; }
-    done 2> /dev/null
+    done
 }
 "#;
 
