@@ -28,6 +28,7 @@ use std::os::fd::OwnedFd;
 use control_protocol::address::Reach;
 use control_protocol::facts::{Finding, Grade};
 use control_protocol::queues::RoomQueues;
+use control_protocol::sampling::{Sampled, Sampling};
 use control_protocol::steward::Program;
 use control_protocol::tool::{Answer, PresenceWord, Request};
 use serde::Serialize;
@@ -231,6 +232,28 @@ fn invite(dirs: &Dirs, args: &args::Invite) -> Result<u8, Error> {
 pub fn queues(dirs: &Dirs) -> Result<Vec<RoomQueues>, Error> {
     match client::ask(dirs, &Request::Queues)? {
         Answer::Queues(rooms) => Ok(rooms),
+        _ => Err(client::unexpected()),
+    }
+}
+
+/// Lists the living nodes but this one, for `tern netmon --all`.
+///
+/// # Errors
+/// The daemon does not answer.
+pub fn other_nodes(dirs: &Dirs) -> Result<Vec<String>, Error> {
+    match client::ask(dirs, &Request::Nodes)? {
+        Answer::Nodes(rows) => Ok(rows.into_iter().filter(|row| row.alive && !row.here).map(|row| row.name).collect()),
+        _ => Err(client::unexpected()),
+    }
+}
+
+/// Has another node sample its queues, for `tern netmon --all`.
+///
+/// # Errors
+/// The node does not allow that, or does not answer.
+pub fn sample(dirs: &Dirs, node: &str, sampling: Sampling) -> Result<Sampled, Error> {
+    match client::ask(dirs, &Request::Sample { node: node.into(), sampling })? {
+        Answer::Sampled(sampled) => Ok(sampled),
         _ => Err(client::unexpected()),
     }
 }

@@ -16,6 +16,7 @@ pub mod nodes;
 pub mod paths;
 pub mod peer;
 pub mod queues;
+pub mod sampling;
 pub mod steward;
 pub mod tool;
 pub mod usage;

@@ -9,6 +9,7 @@ use crate::drain::{DrainOrder, DrainReport};
 use crate::facts::{Facts, Load};
 use crate::guests::{LeaveReason, TakenBack};
 use crate::hosts::{Claim, Granted, Holder};
+use crate::sampling::{Sampled, Sampling};
 use crate::steward::{RoomId, RoomKind};
 
 /// Largest message, bytes.
@@ -138,6 +139,9 @@ pub enum PeerRequest {
     },
     /// My node is there again.
     Wake,
+    /// Root of my node wants to see your queues (`tern netmon --all`). Answered by
+    /// [`PeerAnswer::Sampled`]. Refused unless your owner allows that.
+    Sample(Sampling),
 }
 
 /// The answers to requests.
@@ -175,6 +179,8 @@ pub enum PeerAnswer {
     Drain(DrainReport),
     /// The answer to [`PeerRequest::ClaimHost`].
     Granted(Granted),
+    /// The answer to [`PeerRequest::Sample`].
+    Sampled(Sampled),
 }
 
 /// A newcomer's first message, over TLS without a client certificate.

@@ -18,6 +18,7 @@ use crate::history::Event;
 use crate::hosts::{HeldHosts, HostsOrder};
 use crate::moves::{HopReport, MoveOptions, Progress};
 use crate::queues::RoomQueues;
+use crate::sampling::{Sampled, Sampling};
 use crate::steward::{Guest, RoomKind};
 use crate::usage::UsageReport;
 
@@ -172,6 +173,13 @@ pub enum Request {
     /// Where do messages of processes wait that are away? Users see their own rooms, root all.
     /// Answered by [`Answer::Queues`].
     Queues,
+    /// Have another node sample its queues (root). Answered by [`Answer::Sampled`].
+    Sample {
+        /// The name of the node.
+        node: String,
+        /// The order to its sampler.
+        sampling: Sampling,
+    },
 }
 
 /// The word of a person about being at a machine.
@@ -296,6 +304,8 @@ pub enum Answer {
     Suspended(SuspendReport),
     /// The answer to [`Request::Queues`].
     Queues(Vec<RoomQueues>),
+    /// The answer to [`Request::Sample`].
+    Sampled(Sampled),
 }
 
 /// The result of the order to suspend this node, or to wake it.

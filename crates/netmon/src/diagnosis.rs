@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use crate::book::{Book, Entry};
 use crate::layer::{Layer, backlog, daemon, device, discipline, link, rank, socket, stream, task};
 use crate::record::{Cause, Finding};
+use crate::sampler::remote::FIRST_OBJECT;
 
 /// A queue that is at its limit for so long stays there, microseconds.
 const STAYS_US: u64 = 500_000;
@@ -72,7 +73,9 @@ impl Diagnosis {
         let now_us = book.now_us;
         let mut found = Vec::new();
         let mut still = HashMap::new();
-        for entry in book.entries().filter(|entry| entry.gone.is_none()) {
+        // Other nodes look at their own queues.
+        let is_own = |entry: &&Entry| entry.gone.is_none() && entry.object.id < FIRST_OBJECT;
+        for entry in book.entries().filter(is_own) {
             for full in full_queues(entry, book) {
                 let queue = Queue { object: entry.object.id, column: full.column };
                 let mut episode = self.full.get(&queue).copied().unwrap_or_else(|| Episode::begin(now_us, full.cause));

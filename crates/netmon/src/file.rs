@@ -21,6 +21,9 @@ pub enum Error {
     /// The first bytes are others.
     #[error("this is no recording of netmon")]
     NotARecording,
+    /// A block does not match its hash, or is of another version.
+    #[error("the recording is damaged")]
+    Damaged,
     /// A record cannot be written.
     #[error("a record cannot be encoded")]
     Encoding,
@@ -92,6 +95,48 @@ pub fn read(bytes: &[u8]) -> Result<Recording, Error> {
     Ok(Recording { records, torn_bytes: rest.len() })
 }
 
+/// A file that comes in parts.
+#[derive(Debug, Default)]
+pub struct Parts {
+    bytes: Vec<u8>,
+    has_begun: bool,
+}
+
+impl Parts {
+    /// Adds a part. Gives the records of all blocks that are whole now.
+    ///
+    /// # Errors
+    /// The bytes are no recording, or a block is damaged.
+    pub fn add(&mut self, part: &[u8]) -> Result<Vec<Record>, Error> {
+        self.bytes.extend(part);
+        if !self.has_begun {
+            if self.bytes.len() < MAGIC.len() {
+                return Ok(Vec::new());
+            }
+            self.bytes = self.bytes.strip_prefix(MAGIC).ok_or(Error::NotARecording)?.to_vec();
+            self.has_begun = true;
+        }
+        let (mut records, mut rest) = (Vec::new(), self.bytes.as_slice());
+        while let Some((content, behind)) = block(rest) {
+            if !read_records(content, &mut records) {
+                return Err(Error::Damaged);
+            }
+            rest = behind;
+        }
+        self.bytes = rest.to_vec();
+        if is_damaged(&self.bytes) { Err(Error::Damaged) } else { Ok(records) }
+    }
+}
+
+/// Tells whether no further bytes can make a block of these.
+fn is_damaged(bytes: &[u8]) -> bool {
+    let Some(length) = bytes.get(..4).and_then(|head| head.try_into().ok()).map(u32::from_le_bytes) else {
+        return false;
+    };
+    let whole = (length as usize).saturating_add(HEAD_BYTES);
+    length as usize > BLOCK_BYTES_MAX || bytes.len() >= whole
+}
+
 /// Splits the content of the first block off. `None`: there is no whole block.
 fn block(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (head, rest) = bytes.split_at_checked(HEAD_BYTES)?;
@@ -148,6 +193,21 @@ mod tests {
             let read = read(&both[..length]).unwrap();
             assert_eq!((read.records, read.torn_bytes), (records(3), length - first.len()));
         }
+    }
+
+    #[test]
+    fn a_file_that_comes_in_parts_is_read() {
+        let mut whole = file(&[records(3), records(100)]);
+        for length in [1, 7, 100, 1000] {
+            let mut parts = Parts::default();
+            let read: Vec<Record> = whole.chunks(length).flat_map(|part| parts.add(part).unwrap()).collect();
+            assert_eq!(read, [records(3), records(100)].concat());
+        }
+        let last = whole.len() - 1;
+        whole[last] ^= 1;
+        assert_eq!(Parts::default().add(&whole), Err(Error::Damaged));
+        assert_eq!(Parts::default().add(b"something else"), Err(Error::NotARecording));
+        assert_eq!(Parts::default().add(&[MAGIC.as_slice(), &[255; 4]].concat()), Err(Error::Damaged));
     }
 
     #[test]

@@ -10,6 +10,7 @@
 
 pub mod book;
 pub mod classes;
+pub mod cluster;
 pub mod command;
 pub mod diagnosis;
 pub mod file;

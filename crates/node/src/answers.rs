@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use control_protocol::drain::DrainOrder;
 use control_protocol::guests::HostedGuest;
 use control_protocol::peer::{PeerAnswer, PeerRequest};
+use control_protocol::sampling::Sampling;
 use control_protocol::tool::{Answer, NodeRow, PresenceWord, PsRow, Request, Status};
 use identity::{Grant, Invitations, Token};
 use packet::Peer;
@@ -19,7 +20,7 @@ use crate::moving::Tool;
 use crate::why::why;
 use crate::{
     Error, accounts, calls, draining, evict, evictions, hosted, hosts, leave, log, moving, pair, policy_answers,
-    queues, rooms, suspending, suspension,
+    queues, rooms, sampling, suspending, suspension,
 };
 
 /// Longest validity of an invitation, seconds: 30 days.
@@ -75,6 +76,7 @@ pub(crate) fn answer(
             Ok(Answer::Log { lines: evictions::logged(&daemon.options.run_dir, lines)? })
         }
         Request::Usage { days } => Ok(Answer::Usage(accounts::report(daemon, peer, days))),
+        Request::Sample { node, sampling } => sample(daemon, peer, &node, sampling),
         Request::Queues => Ok(Answer::Queues(queues::queues(daemon, peer))),
         Request::Presence(word) => Ok(note_presence(daemon, peer, word)),
         Request::Status => Ok(Answer::Status(status(daemon))),
@@ -95,6 +97,14 @@ pub(crate) fn answer(
         Request::Run { .. } => {
             Err(control_protocol::codec::CodecError::Malformed { why: "run needs a descriptor".into() }.into())
         }
+    }
+}
+
+/// Has another node sample its queues.
+fn sample(daemon: &Arc<Daemon>, peer: Peer, node: &str, order: Sampling) -> Result<Answer, Error> {
+    match peer.uid {
+        0 => Ok(Answer::Sampled(sampling::ask(daemon, node, order)?)),
+        _ => Err(Error::NotAllowed { what: "tern netmon --all" }),
     }
 }
 

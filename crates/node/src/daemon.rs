@@ -26,6 +26,7 @@ use crate::policy::Policy;
 use crate::program_hosts::ProgramHosts;
 use crate::recalls::Recalls;
 use crate::rooms::registry::Rooms;
+use crate::sampling::Samplers;
 use crate::suspension::Suspending;
 use crate::swim::commands::Swim;
 use crate::{Error, facts};
@@ -85,6 +86,7 @@ pub(crate) struct Daemon {
     pub(crate) departure: Departure,
     pub(crate) drains: Drains,
     pub(crate) suspending: Suspending,
+    pub(crate) samplers: Samplers,
     /// Promises of this node to programs that hold it.
     pub(crate) grants: Mutex<::policy::Grants>,
     pub(crate) program_hosts: ProgramHosts,
@@ -138,6 +140,7 @@ impl Daemon {
             departure: Departure::default(),
             drains: Drains::resumed(&options.run_dir),
             suspending: Suspending::default(),
+            samplers: Samplers::default(),
             grants: Mutex::default(),
             program_hosts: ProgramHosts::default(),
             books: Books::load(&identity),

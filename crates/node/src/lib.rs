@@ -54,6 +54,7 @@ mod room_files;
 mod rooms;
 mod root_trust;
 mod run_dir;
+mod sampling;
 mod scope;
 mod seal;
 mod serve;

@@ -8,6 +8,7 @@ use control_protocol::drain::DrainOrder;
 use control_protocol::facts::{Facts, Load};
 use control_protocol::guests::TakenBack;
 use control_protocol::peer::{JoinAnswer, JoinRequest, MEMBERS_MAX, Member, PeerAnswer, PeerRequest, PulseEntry};
+use control_protocol::sampling::Sampling;
 use control_protocol::steward::{PREAMBLE_BYTES, Preamble, RoomId};
 use identity::{NodeId, NodeName};
 use tokio::io::AsyncReadExt as _;
@@ -24,7 +25,7 @@ use crate::recall::Recall;
 use crate::strangers::{Stranger, Strangers};
 use crate::stream::{StreamError, read_message, within, write_message};
 use crate::swim::commands::Command;
-use crate::{admit, draining, hosting, hosts, recall, refuge, reserve, rooms, suspending};
+use crate::{admit, draining, hosting, hosts, recall, refuge, reserve, rooms, sampling, suspending};
 
 /// Members' connections served at once. Strangers have no part in them.
 const MEMBERS_SERVED_MAX: usize = 512;
@@ -169,6 +170,7 @@ async fn answer(
         PeerRequest::Suspend { for_ms } => suspended(daemon, name, id, Some(for_ms)).await,
         PeerRequest::Wake => suspended(daemon, name, id, None).await,
         PeerRequest::Drain(order) => drain(daemon, name, order).await,
+        PeerRequest::Sample(order) => sample(daemon, name, order).await,
         PeerRequest::Vacate => {
             let (daemon, name) = (Arc::clone(daemon), name.clone());
             done(tokio::task::spawn_blocking(move || rooms::vacate(&daemon, Some(name.as_str()))).await)
@@ -218,6 +220,15 @@ async fn drain(daemon: &Arc<Daemon>, name: &NodeName, order: DrainOrder) -> Peer
     match tokio::task::spawn_blocking(move || draining::obey(&draining, order)).await {
         Ok(Ok(report)) => PeerAnswer::Drain(report),
         Ok(Err(e)) => PeerAnswer::Failed { reason: e.chain() },
+        Err(e) => PeerAnswer::Failed { reason: e.to_string() },
+    }
+}
+
+async fn sample(daemon: &Arc<Daemon>, name: &NodeName, order: Sampling) -> PeerAnswer {
+    let (daemon, name) = (Arc::clone(daemon), name.clone());
+    match tokio::task::spawn_blocking(move || sampling::obey(&daemon, &name, order)).await {
+        Ok(Ok(sampled)) => PeerAnswer::Sampled(sampled),
+        Ok(Err(reason)) => PeerAnswer::Failed { reason },
         Err(e) => PeerAnswer::Failed { reason: e.to_string() },
     }
 }

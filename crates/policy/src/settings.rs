@@ -90,6 +90,8 @@ pub struct Settings {
     /// Homes whose processes may use this node's own files, network and devices, as far as
     /// everybody may.
     pub local_by: RootOn,
+    /// Nodes whose owners may see the queues of this one (`tern netmon --all`).
+    pub netmon_by: RootOn,
     /// Users who have opted in with all their processes.
     pub users: BTreeSet<u32>,
     /// The numbers of the policy.
@@ -110,6 +112,7 @@ impl Default for Settings {
             root_on: RootOn::default(),
             drain_by: RootOn::default(),
             local_by: RootOn::default(),
+            netmon_by: RootOn::default(),
             users: BTreeSet::new(),
             params: Params::default(),
         }
@@ -164,6 +167,7 @@ impl Settings {
             "root-on" => self.root_on = value.parse().map_err(|_| range(RootOn::ALLOWED))?,
             "local-by" => self.local_by = value.parse().map_err(|_| range(RootOn::ALLOWED))?,
             "drain-by" => self.drain_by = value.parse().map_err(|_| range(RootOn::ALLOWED))?,
+            "netmon-by" => self.netmon_by = value.parse().map_err(|_| range(RootOn::ALLOWED))?,
             "mode" => {
                 self.params.mode = match value {
                     "off" => Mode::Off,
@@ -244,6 +248,12 @@ impl Settings {
                 self.local_by.to_string(),
                 words(RootOn::ALLOWED),
                 "Nodes whose processes may use this one's own files, network and devices (tern run --local)",
+            ),
+            (
+                "netmon-by",
+                self.netmon_by.to_string(),
+                words(RootOn::ALLOWED),
+                "Nodes whose root may see this one's processes, sockets and queues (tern netmon --all)",
             ),
             ("mode", words(mode), words("off, balance, rotate, opportunity"), "How processes are moved for load"),
         ];

@@ -1,6 +1,7 @@
 //! The program that every node runs: daemon, tool and roles. Its first name or first argument
 //! decides what it is.
 
+mod cluster;
 mod companion;
 
 use std::process::ExitCode;
@@ -59,12 +60,6 @@ enum Command {
     },
 }
 
-/// Gives netmon the way to ask ternd.
-fn asker(dirs: &Dirs) -> netmon::sampler::watch_tern::Ask {
-    let dirs = dirs.clone();
-    Arc::new(move || cli::queues(&dirs).map_err(|e| e.to_string()))
-}
-
 fn main() -> ExitCode {
     let mut argv: Vec<_> = std::env::args_os().collect();
     let name = argv.first().and_then(|a| std::path::Path::new(a).file_name()).unwrap_or_default();
@@ -84,7 +79,7 @@ fn main() -> ExitCode {
     let Arguments { dirs, command } = Arguments::parse_from(argv);
     ExitCode::from(match &command {
         Command::Tool(command) => cli::main(command, &dirs, HOST),
-        Command::Netmon(args) => netmon::command::main(args, asker(&dirs)),
+        Command::Netmon(args) => netmon::command::main(args, Arc::new(cluster::OfNode { dirs })),
         Command::Cosched(args) => {
             home::conversion::restore_signals();
             coscheduler::main(args, &dirs.run_dir)

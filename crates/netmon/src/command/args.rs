@@ -33,7 +33,7 @@ pub struct Args {
     /// nothing else is asked for
     #[arg(short = 's', long = "display")]
     pub display: bool,
-    /// Record everything into a file, Netmon.dat if none is named
+    /// Record everything into a file, Netmon.dat if none is named; - is the standard output
     #[arg(short = 'f', long = "file", value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = FILE)]
     pub file: Option<PathBuf>,
     /// The largest size of the file, MiB: then the recording ends, and the rest goes on
@@ -54,6 +54,10 @@ pub struct Args {
     /// several times
     #[arg(short = 'p', long = "process", value_name = "PID|NAME")]
     pub processes: Vec<String>,
+    /// Sample on all nodes of the cluster, each its part, into one recording by one clock; root of
+    /// each must allow it (there: tern policy set netmon-by=)
+    #[arg(long)]
+    pub all: bool,
     /// The layers to look at, with commas between
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = Layer::ALL)]
     pub layers: Vec<Layer>,

@@ -8,11 +8,12 @@ mod sinks;
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub use args::Args;
 
+use crate::cluster::Cluster;
 use crate::file::{self, Recording};
-use crate::sampler::watch_tern::Ask;
 
 /// Why the command failed.
 #[derive(Debug, thiserror::Error)]
@@ -43,12 +44,12 @@ enum Error {
     },
 }
 
-/// Runs the command; `ask` asks ternd. Gives the exit status.
-pub fn main(args: &Args, ask: Ask) -> u8 {
+/// Runs the command. Gives the exit status.
+pub fn main(args: &Args, cluster: Arc<dyn Cluster>) -> u8 {
     let done = match &args.what {
         Some(args::What::Plot(plot)) => plot::plot(plot),
         Some(args::What::Show(show)) => show::show(show),
-        None => monitor::monitor(args, ask),
+        None => monitor::monitor(args, &cluster),
     };
     match done {
         Ok(()) => 0,

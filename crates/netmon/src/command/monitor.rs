@@ -7,18 +7,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
+use control_protocol::sampling::SamplingOrder;
+
 use super::args::HoldName;
 use super::sinks::Sinks;
 use super::{Args, Error};
 use crate::book::Book;
+use crate::cluster::Cluster;
 use crate::diagnosis::Diagnosis;
 use crate::layer::Layer;
 use crate::record::{Record, Start, Summary};
 use crate::sampler::clock::{self, Clock};
 use crate::sampler::fast::{Fast, Orders, Shared, Went};
+use crate::sampler::remote::{NODES_MAX, Place, Remote};
 use crate::sampler::slow::{Plan, Slow};
 use crate::sampler::watch_sockets::Hold;
-use crate::sampler::watch_tern::{Ask, TernWatch};
+use crate::sampler::watch_tern::TernWatch;
 use crate::source::processes::Choice;
 
 /// Batches of records that wait for the collector.
@@ -27,20 +31,25 @@ const WAITING_MAX: usize = 256;
 const WAITS: Duration = Duration::from_millis(20);
 /// Queues are examined, and the file is written, so often, microseconds.
 const CHECK_US: u64 = 100_000;
+/// Other nodes have so long to send their last records, microseconds.
+const LAST_WORDS_US: u64 = 2_000_000;
 /// The table is renewed so often, microseconds.
 const SHOW_US: u64 = 1_000_000;
 /// So many objects may be gone and still be shown.
 const GONE_MAX: usize = 4096;
 
 /// Monitors for the time that the arguments say, or until the user interrupts it.
-pub fn monitor(args: &Args, ask: Ask) -> Result<(), Error> {
+pub fn monitor(args: &Args, cluster: &Arc<dyn Cluster>) -> Result<(), Error> {
     let mut collector = Collector::new(args)?;
     let interrupted = os::fds::interrupts().ok();
     let (sender, receiver) = mpsc::sync_channel(WAITING_MAX);
     let ends = Arc::new(AtomicBool::new(false));
     let shared = Shared { clock: collector.clock, ends, sender, first: args.real_time };
     let progress = Arc::new(Mutex::new(Went::default()));
-    let samplers = start(&shared, plan(args), ask, Arc::clone(&progress))?;
+    let samplers = start(&shared, plan(args), cluster, Arc::clone(&progress))?;
+    if args.all {
+        start_remotes(&shared, args, cluster, collector.wall_us);
+    }
     let end_us = (args.time_s * 1e6) as u64;
     loop {
         let is_over = collector.clock.now_us() >= end_us || !collector.sinks.has_reader();
@@ -89,10 +98,21 @@ struct Samplers {
     tern: JoinHandle<Went>,
 }
 
-fn start(shared: &Shared, plan: Plan, ask: Ask, progress: Arc<Mutex<Went>>) -> Result<Samplers, Error> {
+impl Samplers {
+    fn have_ended(&self) -> bool {
+        [&self.fast, &self.slow, &self.tern].iter().all(|thread| thread.is_finished())
+    }
+}
+
+fn start(
+    shared: &Shared,
+    plan: Plan,
+    cluster: &Arc<dyn Cluster>,
+    progress: Arc<Mutex<Went>>,
+) -> Result<Samplers, Error> {
     let orders = Arc::new(Orders::default());
     let fast = Fast::new(shared.clone(), Arc::clone(&orders), progress, plan.fast_period_ns);
-    let tern = TernWatch::new(shared.clone(), ask, &plan.layers, plan.processes.clone());
+    let tern = TernWatch::new(shared.clone(), Arc::clone(cluster), &plan.layers, plan.processes.clone());
     let slow = Slow::new(shared.clone(), plan, orders);
     let builder = |name: &'static str| std::thread::Builder::new().name(format!("netmon-{name}"));
     let failed = |name| move |_| Error::Sampler { name };
@@ -103,9 +123,35 @@ fn start(shared: &Shared, plan: Plan, ask: Ask, progress: Arc<Mutex<Went>>) -> R
     })
 }
 
+/// Has all other nodes sample their part. Their threads end with this recording.
+fn start_remotes(shared: &Shared, args: &Args, cluster: &Arc<dyn Cluster>, wall_us: u64) {
+    let note = |text: String| drop(shared.sender.send(vec![Record::Note { at_us: shared.clock.now_us(), text }]));
+    let nodes = match cluster.other_nodes() {
+        Ok(nodes) => nodes,
+        Err(reason) => return note(format!("only this node is sampled: {reason}")),
+    };
+    let order = SamplingOrder {
+        period_us: ((args.period_ms * 1e3) as u64).max(1),
+        time_ms: ((args.time_s * 1e3) as u64).max(1),
+        layers: args.layers.iter().map(|layer| layer.name().to_owned()).collect(),
+        interfaces: args.interfaces.clone(),
+        processes: args.processes.clone(),
+    };
+    for (index, node) in nodes.into_iter().take(NODES_MAX).enumerate() {
+        let place = Place { node, index, wall_us };
+        let remote = Remote::new(shared.clone(), Arc::clone(cluster), order.clone(), place.clone());
+        let started = std::thread::Builder::new().name("netmon-remote".into()).spawn(move || remote.run());
+        if let Err(e) = started {
+            note(format!("node {} is not sampled: {e}", place.node));
+        }
+    }
+}
+
 /// Collects the records of both samplers.
 struct Collector {
     clock: Clock,
+    /// When it began, microseconds since 1970.
+    wall_us: u64,
     book: Book,
     diagnosis: Diagnosis,
     sinks: Sinks,
@@ -117,8 +163,9 @@ impl Collector {
     fn new(args: &Args) -> Result<Collector, Error> {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let plan = plan(args);
+        let wall_us = u64::try_from(since.as_micros()).unwrap_or(u64::MAX);
         let start = Start {
-            wall_us: u64::try_from(since.as_micros()).unwrap_or(u64::MAX),
+            wall_us,
             period_ns: plan.fast_period_ns,
             slow_period_ns: plan.period_ns(),
             time_ms: (args.time_s * 1e3) as u64,
@@ -126,6 +173,7 @@ impl Collector {
         };
         let mut collector = Collector {
             clock: Clock::start(),
+            wall_us,
             book: Book::default(),
             diagnosis: Diagnosis::default(),
             sinks: Sinks::open(args)?,
@@ -180,9 +228,22 @@ impl Collector {
 
     /// Waits for the samplers, takes what they sent last, and writes the end.
     fn finish(mut self, samplers: Samplers, receiver: &Receiver<Vec<Record>>) -> Result<(), Error> {
-        // All senders are gone when all samplers have ended.
-        while let Ok(records) = receiver.recv() {
-            records.into_iter().for_each(|record| self.take(record));
+        // All senders are gone when all samplers have ended. Other nodes may not answer any more.
+        let mut last_us = self.clock.now_us();
+        loop {
+            match receiver.recv_timeout(WAITS) {
+                Ok(records) => {
+                    last_us = self.clock.now_us();
+                    records.into_iter().for_each(|record| self.take(record));
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {
+                    let silent_us = self.clock.now_us().saturating_sub(last_us);
+                    if samplers.have_ended() && silent_us > LAST_WORDS_US {
+                        break;
+                    }
+                }
+            }
         }
         let fast = samplers.fast.join().map_err(|_| Error::Sampler { name: "fast" })?;
         let slow = samplers.slow.join().map_err(|_| Error::Sampler { name: "slow" })?;

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{IsTerminal as _, Write as _};
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
 use os::terminal::Keys;
@@ -15,6 +16,8 @@ use crate::render::table::Room;
 use crate::render::view::View;
 use crate::render::{csv, json, plain, table};
 
+/// The name of the standard output as a file.
+const OUTPUT: &str = "-";
 /// The room on a terminal that does not say its size.
 const ROOM: Room = Room { lines: 40, columns: 200 };
 
@@ -40,6 +43,8 @@ pub struct Sinks {
     /// The state that a frozen table shows.
     frozen: Option<Book>,
     has_reader: bool,
+    /// The recording goes to the standard output.
+    is_on_output: bool,
 }
 
 /// The file for Prometheus is renewed so often, microseconds.
@@ -88,6 +93,7 @@ impl Sinks {
         };
         let recorder = |path: &Path| Recorder::create(path, args.max_size << 20);
         let file = args.file.as_deref().map(recorder).transpose()?;
+        let is_on_output = args.file.as_deref() == Some(Path::new(OUTPUT));
         let exposition = args.prometheus.clone().map(Exposition::new);
         if printed == Printed::Csv {
             print(&format!("{}\n", csv::HEADER));
@@ -95,7 +101,7 @@ impl Sinks {
         let is_terminal = printed == Printed::Table && std::io::stdout().is_terminal();
         let keys = is_terminal.then(Keys::take).and_then(Result::ok);
         let view = View::default();
-        Ok(Sinks { file, exposition, printed, is_terminal, keys, view, frozen: None, has_reader: true })
+        Ok(Sinks { file, exposition, printed, is_terminal, keys, view, frozen: None, has_reader: true, is_on_output })
     }
 
     /// Takes a record, which the book has taken in.
@@ -146,6 +152,8 @@ impl Sinks {
             Err(e) => eprintln!("tern: netmon: cannot write {}: {e}; it ends here", recorder.path.display()),
         }
         self.file = None;
+        // Nobody reads the output any more.
+        self.has_reader &= !self.is_on_output;
     }
 
     /// Writes the file for Prometheus, if it is time or this is the `end`.
@@ -210,6 +218,7 @@ impl Sinks {
             Printed::Table => {
                 print(&format!("{}{summary}", table::table(book)));
             }
+            Printed::Nothing if self.is_on_output => eprint!("{summary}"),
             Printed::Nothing => {
                 print(&summary);
             }
@@ -228,7 +237,12 @@ pub fn remarks(book: &Book) -> String {
 impl Recorder {
     fn create(path: &Path, limit: u64) -> Result<Recorder, Error> {
         let failed = |source| Error::File { doing: "write", path: path.into(), source };
-        let mut file = File::create(path).map_err(failed)?;
+        let mut file = match path {
+            path if path == Path::new(OUTPUT) => {
+                File::from(std::io::stdout().as_fd().try_clone_to_owned().map_err(failed)?)
+            }
+            path => File::create(path).map_err(failed)?,
+        };
         file.write_all(file::MAGIC).map_err(failed)?;
         let written = file::MAGIC.len() as u64;
         Ok(Recorder { path: path.into(), file, block: Block::default(), written, limit, at_us: 0 })

@@ -3,6 +3,7 @@
 pub mod clock;
 pub mod fast;
 pub mod output;
+pub mod remote;
 pub mod slow;
 pub mod watch_mpi;
 pub mod watch_pvm;

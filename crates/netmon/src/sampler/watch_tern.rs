@@ -10,6 +10,7 @@ use control_protocol::queues::{GuestQueue, LinkQueue, RoomQueues, StreamQueue, S
 
 use super::fast::{Shared, Went};
 use super::output::{Draft, Output};
+use crate::cluster::Cluster;
 use crate::layer::{Layer, guest, link, stream};
 use crate::pace::Taken;
 use crate::record::{Change, Detail};
@@ -22,13 +23,10 @@ const SILENT_MAX: u32 = 20;
 /// Numbers of this sampler's objects; those of the slow sampler are smaller.
 const FIRST_OBJECT: u32 = 1 << 30;
 
-/// Asks ternd for the queues of this home's rooms. Fails with the reason in words.
-pub type Ask = Arc<dyn Fn() -> Result<Vec<RoomQueues>, String> + Send + Sync>;
-
 /// The sampler of tern's queues.
 pub struct TernWatch {
     shared: Shared,
-    ask: Ask,
+    cluster: Arc<dyn Cluster>,
     layers: Vec<Layer>,
     choice: Choice,
     output: Output,
@@ -47,10 +45,10 @@ enum Key {
 
 impl TernWatch {
     /// Makes the sampler.
-    pub fn new(shared: Shared, ask: Ask, layers: &[Layer], choice: Choice) -> TernWatch {
+    pub fn new(shared: Shared, cluster: Arc<dyn Cluster>, layers: &[Layer], choice: Choice) -> TernWatch {
         let output = Output::beginning_at(FIRST_OBJECT, shared.sender.clone(), shared.clock);
         let layers = layers.to_vec();
-        TernWatch { shared, ask, layers, choice, output, known: HashMap::new(), silent: 0, has_told: false }
+        TernWatch { shared, cluster, layers, choice, output, known: HashMap::new(), silent: 0, has_told: false }
     }
 
     /// Takes samples until it shall end.
@@ -75,7 +73,7 @@ impl TernWatch {
     }
 
     fn sample(&mut self) {
-        match (self.ask)() {
+        match self.cluster.queues() {
             Ok(rooms) => {
                 self.silent = 0;
                 self.take(&rooms);

@@ -1,6 +1,7 @@
 //! `tern netmon` on real queues: sockets, a limited link, PVM, and things that vanish.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod all;
 #[path = "../common/mod.rs"]
 mod common;
 mod killed;
