@@ -231,37 +231,42 @@ impl Settings {
                 words("started (tern), users; mine, user:NAME, tree:PID; -user:NAME, -tree:PID"),
                 "Processes that the policy may move: those that tern started, or all of ordinary users",
             ),
-            (
-                "root-on",
-                self.root_on.to_string(),
-                words(RootOn::ALLOWED),
-                "Nodes that may host processes of root; they get root's rights over this node",
-            ),
-            (
-                "drain-by",
-                self.drain_by.to_string(),
-                words(RootOn::ALLOWED),
-                "Nodes whose root may drain this one from there",
-            ),
-            (
-                "local-by",
-                self.local_by.to_string(),
-                words(RootOn::ALLOWED),
-                "Nodes whose processes may use this one's own files, network and devices (tern run --local)",
-            ),
-            (
-                "netmon-by",
-                self.netmon_by.to_string(),
-                words(RootOn::ALLOWED),
-                "Nodes whose root may see this one's processes, sockets and queues (tern netmon --all)",
-            ),
-            ("mode", words(mode), words("off, balance, rotate, opportunity"), "How processes are moved for load"),
         ];
+        rows.extend(self.node_rows());
+        rows.push((
+            "mode",
+            words(mode),
+            words("off, balance, rotate, opportunity"),
+            "How processes are moved for load",
+        ));
         let number = |(name, value, least, most, text): (_, u32, u32, u32, _)| {
             (name, value.to_string(), format!("{least} to {most}"), text)
         };
         rows.extend(self.params.numbers().into_iter().map(number));
         rows
+    }
+
+    /// Lists the settings that name nodes.
+    fn node_rows(&self) -> [(&'static str, String, String, &'static str); 4] {
+        let row = |name, nodes: &RootOn, text| (name, nodes.to_string(), RootOn::ALLOWED.to_owned(), text);
+        [
+            row(
+                "root-on",
+                &self.root_on,
+                "Nodes that may host processes of root; they get root's rights over this node",
+            ),
+            row("drain-by", &self.drain_by, "Nodes whose root may drain this one from there"),
+            row(
+                "local-by",
+                &self.local_by,
+                "Nodes whose processes may use this one's own files, network and devices (tern run --local)",
+            ),
+            row(
+                "netmon-by",
+                &self.netmon_by,
+                "Nodes whose root may see this one's processes, sockets and queues (tern netmon --all)",
+            ),
+        ]
     }
 
     /// Opts a user in with all own processes, or out again.
