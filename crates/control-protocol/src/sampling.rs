@@ -41,12 +41,14 @@ pub struct SamplingOrder {
     pub interfaces: Vec<String>,
     /// Numbers or names of processes; all, if there are none.
     pub processes: Vec<String>,
+    /// Numbers or names of processes that are meant with all their descendants.
+    pub jobs: Vec<String>,
 }
 
 impl SamplingOrder {
     /// Tells whether the order is within its bounds: another machine may have made it.
     pub fn is_sound(&self) -> bool {
-        let lists = [&self.layers, &self.interfaces, &self.processes];
+        let lists = [&self.layers, &self.interfaces, &self.processes, &self.jobs];
         let is_name = |name: &String| {
             !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.chars().any(|c| c.is_control() || c == ',')
         };

@@ -97,6 +97,7 @@ fn begin(run_dir: &Path, name: &NodeName, order: &SamplingOrder) -> Result<Sampl
     command.arg(format!("-d{period_ms}")).arg(format!("-t{}", order.time_ms as f64 / 1000.0));
     command.arg(format!("--layers={}", order.layers.join(",")));
     command.args(order.processes.iter().map(|process| format!("--process={process}")));
+    command.args(order.jobs.iter().map(|job| format!("--job={job}")));
     command.arg("--").args(&order.interfaces);
     command.env("TERN_RUN", run_dir).current_dir("/");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());

@@ -54,6 +54,10 @@ pub struct Args {
     /// several times
     #[arg(short = 'p', long = "process", value_name = "PID|NAME")]
     pub processes: Vec<String>,
+    /// Look at this process and all its descendants only, as tern cosched understands a job: a PID
+    /// or the name of a program; may be given several times
+    #[arg(short = 'j', long = "job", value_name = "PID|NAME")]
+    pub jobs: Vec<String>,
     /// Sample on all nodes of the cluster, each its part, into one recording by one clock; root of
     /// each must allow it (there: tern policy set netmon-by=)
     #[arg(long)]

@@ -23,7 +23,7 @@ use crate::sampler::remote::{NODES_MAX, Place, Remote};
 use crate::sampler::slow::{Plan, Slow};
 use crate::sampler::watch_sockets::Hold;
 use crate::sampler::watch_tern::TernWatch;
-use crate::source::processes::Choice;
+use crate::source::processes::{Choice, Names};
 
 /// Batches of records that wait for the collector.
 const WAITING_MAX: usize = 256;
@@ -75,7 +75,8 @@ fn is_readable(fd: BorrowedFd<'_>) -> bool {
 }
 
 fn plan(args: &Args) -> Plan {
-    let processes = if args.processes.is_empty() { Choice::All } else { Choice::Named(args.processes.clone()) };
+    let names = Names { processes: args.processes.clone(), jobs: args.jobs.clone() };
+    let processes = if names == Names::default() { Choice::All } else { Choice::Named(names) };
     let layers = args.layers.iter().copied().filter(|l| *l != Layer::Daemon || !args.no_tickle);
     Plan {
         layers: layers.collect(),
@@ -136,6 +137,7 @@ fn start_remotes(shared: &Shared, args: &Args, cluster: &Arc<dyn Cluster>, wall_
         layers: args.layers.iter().map(|layer| layer.name().to_owned()).collect(),
         interfaces: args.interfaces.clone(),
         processes: args.processes.clone(),
+        jobs: args.jobs.clone(),
     };
     for (index, node) in nodes.into_iter().take(NODES_MAX).enumerate() {
         let place = Place { node, index, wall_us };

@@ -18,6 +18,8 @@ use crate::source::processes::Choice;
 
 /// ternd is asked so often, nanoseconds.
 const PERIOD_NS: u64 = 100_000_000;
+/// Once in so many turns processes are chosen anew.
+const TURNS_OF_CHOICE: u32 = 10;
 /// So many answers in a row may be missing before objects count as gone.
 const SILENT_MAX: u32 = 20;
 /// Numbers of this sampler's objects; those of the slow sampler are smaller.
@@ -31,6 +33,9 @@ pub struct TernWatch {
     choice: Choice,
     output: Output,
     known: HashMap<Key, u32>,
+    /// The processes of this machine that are chosen.
+    pids: Vec<i32>,
+    turn: u32,
     /// Answers that were missing in a row.
     silent: u32,
     has_told: bool,
@@ -48,7 +53,18 @@ impl TernWatch {
     pub fn new(shared: Shared, cluster: Arc<dyn Cluster>, layers: &[Layer], choice: Choice) -> TernWatch {
         let output = Output::beginning_at(FIRST_OBJECT, shared.sender.clone(), shared.clock);
         let layers = layers.to_vec();
-        TernWatch { shared, cluster, layers, choice, output, known: HashMap::new(), silent: 0, has_told: false }
+        TernWatch {
+            shared,
+            cluster,
+            layers,
+            choice,
+            output,
+            known: HashMap::new(),
+            pids: Vec::new(),
+            turn: 0,
+            silent: 0,
+            has_told: false,
+        }
     }
 
     /// Takes samples until it shall end.
@@ -73,6 +89,10 @@ impl TernWatch {
     }
 
     fn sample(&mut self) {
+        if self.choice != Choice::All && self.turn.is_multiple_of(TURNS_OF_CHOICE) {
+            self.pids = self.choice.pids();
+        }
+        self.turn += 1;
         match self.cluster.queues() {
             Ok(rooms) => {
                 self.silent = 0;
@@ -104,9 +124,10 @@ impl TernWatch {
     }
 
     fn take_room(&mut self, room: &RoomQueues, before: &HashMap<Key, u32>) {
+        // A deputy stands where its process stood among parents and children.
         let named = |pid: i32, program: &str| match &self.choice {
             Choice::All => true,
-            Choice::Named(names) => names.iter().any(|name| name == program || name.parse() == Ok(pid)),
+            Choice::Named(names) => names.include(pid, program) || self.pids.contains(&pid),
         };
         let program = |pid: Option<i32>| {
             let of = |pid| room.guests.iter().find(|guest| guest.pid == pid);

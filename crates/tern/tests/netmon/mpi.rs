@@ -55,7 +55,7 @@ fn the_unexpected_queue_of_a_rank_is_counted_exactly() {
         mpirun.openmpi --allow-run-as-root --oversubscribe -n 2 ./ranks & job=$!
         until_ '[ -e pid ]'
         echo "rank $(cat pid)"
-        tern netmon -t 60 --json -p ranks --layers rank > said & netmon=$!
+        tern netmon -t 60 --json -j $job --layers rank > said & netmon=$!
         until_ 'grep -q "\"unexpected_messages\":23" said && grep -q receiver-does-not-read said'
         touch go; until_ '[ -e taken ]'
         until_ 'grep -q "\"unexpected_messages\":6" said'
