@@ -4,10 +4,13 @@
 //! next packet does not fit is rarely full to the last byte. It stays there if that was so at every
 //! sample for `STAYS_US`. Each such time is told once, and again if it goes on for another cause.
 
+mod moved;
+mod parallel;
+
 use std::collections::HashMap;
 
 use crate::book::{Book, Entry};
-use crate::layer::{Layer, backlog, daemon, device, discipline, link, rank, socket, stream, task};
+use crate::layer::{Layer, backlog, device, discipline, socket};
 use crate::record::{Cause, Finding};
 use crate::sampler::remote::FIRST_OBJECT;
 
@@ -103,12 +106,12 @@ fn full_queues(entry: &Entry, book: &Book) -> Vec<Full> {
         Layer::Discipline => vec![discipline_queue(entry)],
         Layer::Backlog => vec![backlog_queue(entry)],
         Layer::Device => vec![device_queue(entry), device_ring(entry)],
-        Layer::Task => vec![task_queue(entry)],
-        Layer::Rank => vec![rank_queue(entry)],
-        Layer::Link => vec![relay_queue(entry)],
-        Layer::Stream => vec![stream_queue(entry, book.now_us), stream_out_queue(entry)],
+        Layer::Task => vec![parallel::task_queue(entry)],
+        Layer::Rank => vec![parallel::rank_queue(entry)],
+        Layer::Link => vec![moved::relay_queue(entry)],
+        Layer::Stream => vec![moved::stream_queue(entry, book.now_us), moved::stream_out_queue(entry)],
         Layer::Guest => Vec::new(),
-        Layer::Daemon => vec![daemon_queue(entry)],
+        Layer::Daemon => vec![parallel::daemon_queue(entry)],
     };
     found.into_iter().flatten().collect()
 }
@@ -142,8 +145,8 @@ fn receive_queue(entry: &Entry, book: &Book) -> Option<Full> {
     let more = format!(
         "a larger limit (SO_RCVBUF and net.core.rmem_max, net.ipv4.tcp_rmem; now {limit} bytes) only delays it"
     );
-    let (cause, text) = if let Some(stream) = stream_of(entry, book) {
-        held_by_relay(stream, book.now_us)
+    let (cause, text) = if let Some(stream) = moved::stream_of(entry, book) {
+        moved::held_by_relay(stream, book.now_us)
     } else if is_daemon(entry) {
         (
             Cause::DaemonBottleneck,
@@ -294,125 +297,10 @@ fn device_ring(entry: &Entry) -> Option<Full> {
     })
 }
 
-fn task_queue(entry: &Entry) -> Option<Full> {
-    let messages = entry.cell(task::RX_MESSAGES);
-    // A queue that gets shorter is read.
-    let is_unread = messages.low > 0 && messages.low >= messages.before;
-    is_unread.then(|| Full {
-        column: task::RX_MESSAGES,
-        for_us: UNREAD_US,
-        cause: Cause::ReceiverDoesNotRead,
-        text: format!(
-            "{} does not receive (pvm_recv) the {} messages, {} bytes, that wait in its memory; this queue has no limit and takes memory",
-            process(entry),
-            messages.number(),
-            entry.cell(task::RX_BYTES).number()
-        ),
-    })
-}
-
-fn rank_queue(entry: &Entry) -> Option<Full> {
-    let messages = entry.cell(rank::UNEXPECTED_MESSAGES);
-    // A queue that gets shorter is read.
-    let is_unread = messages.low > 0 && messages.low >= messages.before;
-    is_unread.then(|| Full {
-        column: rank::UNEXPECTED_MESSAGES,
-        for_us: UNREAD_US,
-        cause: Cause::ReceiverDoesNotRead,
-        text: format!(
-            "{} has no receive (MPI_Recv, MPI_Irecv) for the {} messages that wait in its memory; post receives earlier, or have senders wait (MPI_Ssend)",
-            process(entry),
-            messages.number()
-        ),
-    })
-}
-
-/// Names the node of an object of tern's.
-fn node(entry: &Entry) -> &str {
-    entry.object.detail("node").unwrap_or("its node")
-}
-
-/// The bytes of all streams that are on their way to a node. They are at their limit because the
-/// link carries no more, or because processes there do not read.
-fn relay_queue(entry: &Entry) -> Option<Full> {
-    if !is_at_limit(entry, link::RELAY_BYTES) {
-        return None;
-    }
-    let node = node(entry);
-    let (cause, text) = if entry.cell(link::UNSENT_BYTES).low > 0 {
-        (Cause::RelaySaturated, saturated(node))
-    } else {
-        let text = format!("processes on {node} do not read their connections (the streams of this link say which)");
-        (Cause::ReceiverDoesNotRead, text)
-    };
-    Some(Full { column: link::RELAY_BYTES, for_us: STAYS_US, cause, text })
-}
-
-fn saturated(node: &str) -> String {
-    format!(
-        "the relay to {node} is saturated: more comes for processes there than its link carries; move them home or to the node of their peers (tern move), or use a faster link"
-    )
-}
-
-/// Says why bytes for a process that is away wait at home. ternd is asked as often as queues are
-/// looked at, so a process counts as reading if it has done so within a second.
-fn held_by_relay(stream: &Entry, now_us: u64) -> (Cause, String) {
-    if now_us.saturating_sub(stream.cell(stream::TAKEN_BYTES).changed_us) < UNREAD_US {
-        return (Cause::RelaySaturated, saturated(node(stream)));
-    }
-    let text = format!("{}, which runs on {}, does not read", process(stream), node(stream));
-    (Cause::ReceiverDoesNotRead, text)
-}
-
-/// Finds the stream whose bytes pass through this socket at home.
-fn stream_of<'a>(entry: &Entry, book: &'a Book) -> Option<&'a Entry> {
-    let local = entry.object.detail("local")?;
-    book.present(Layer::Stream).find(|stream| {
-        stream.object.detail("local") == Some(local)
-            && stream.object.detail("remote") == entry.object.detail("remote")
-            && entry.object.detail("protocol") == Some("tcp")
-    })
-}
-
-/// The bytes of one stream that are on their way to its process.
-fn stream_queue(entry: &Entry, now_us: u64) -> Option<Full> {
-    if !is_at_limit(entry, stream::TO_ROOM_BYTES) {
-        return None;
-    }
-    let (cause, text) = held_by_relay(entry, now_us);
-    Some(Full { column: stream::TO_ROOM_BYTES, for_us: STAYS_US, cause, text })
-}
-
-/// Bytes of a process that is away, for which the socket at home has no room.
-fn stream_out_queue(entry: &Entry) -> Option<Full> {
-    (entry.cell(stream::WAITING_BYTES).low > 0).then(|| Full {
-        column: stream::WAITING_BYTES,
-        for_us: UNREAD_US,
-        cause: Cause::ReceiverDoesNotRead,
-        text: format!(
-            "the process at the other end of this connection ({}) does not read, or reads too little",
-            entry.object.detail("remote").unwrap_or("not known")
-        ),
-    })
-}
-
-fn daemon_queue(entry: &Entry) -> Option<Full> {
-    let packets = entry.cell(daemon::PACKETS);
-    let (cause, text) = match entry.object.detail("receiver") {
-        Some("task") => {
-            (Cause::ReceiverDoesNotRead, "the task does not take its packets from its PVM daemon".to_owned())
-        }
-        _ => {
-            let text = "the PVM daemon holds packets for this host; let tasks talk directly (PvmRouteDirect), or look at the link to the host";
-            (Cause::DaemonBottleneck, text.to_owned())
-        }
-    };
-    (packets.low > 0).then_some(Full { column: daemon::PACKETS, for_us: UNREAD_US, cause, text })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layer::{daemon, link, rank, stream, task};
     use crate::record::{Change, Detail, Object, Record};
 
     fn book(layer: Layer, details: &[(&str, &str)]) -> Book {
