@@ -31,7 +31,7 @@ fn posted_frames_arrive_in_their_order() {
         if round % 2 == 0 {
             sender.send(Kind::Message, 0, 50, &[b"after"]).unwrap();
         }
-        for n in 0..50 {
+        for n in 0..50u64 {
             let head = receiver.receive(&mut body).unwrap();
             assert_eq!((head.kind, head.seq, &body[..]), (Kind::Behind, n, &n.to_le_bytes()[..]));
         }
