@@ -24,6 +24,8 @@
 //! - **Equal files**: home offers files under a lease by their hash ([`offer`]). If the hosting
 //!   node has the same file at the same path, reads are answered from it until the lease ends. Both
 //!   sides compare in the background, and nothing waits for them.
+//! - **Writes** may be answered before home has made them. Home makes them in their place among all
+//!   that the room sends (`client::behind`).
 //! - The room's kernel knows the changes that the room makes itself; events of this process are
 //!   skipped. The stewards of other rooms are other processes.
 //!
@@ -31,8 +33,8 @@
 //!
 //! Birth times are not shown: the kernel would ask for them at every stat. POSIX locks do not
 //! detect deadlocks (F_OFD_SETLKW does not either). A FIFO opened by path looks like a regular file
-//! to fstat, and is always ready to poll. fsync and similar calls are run at home; there is no
-//! write-back cache. File systems on which fanotify cannot identify inodes are served uncached.
+//! to fstat, and is always ready to poll. File systems on which fanotify cannot identify inodes are
+//! served uncached.
 
 pub mod client;
 mod digest;

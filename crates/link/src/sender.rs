@@ -1,6 +1,6 @@
 //! The sending direction of a link.
 
-use crate::posts::{KEPT_BYTES, Posts};
+use crate::posts::{KEPT, KEPT_BYTES, Posts};
 use crate::records::Seal;
 use crate::setup::{self, UNSENT_BYTES, let_lie, lose_after};
 use crate::{Counters, LinkError, lock};
@@ -9,7 +9,7 @@ use std::io::Write;
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
 /// The number of times that a patient sender lets others pass, for one frame.
@@ -161,6 +161,33 @@ impl Sender {
             // The receiver notices a link that fails.
             let _ = out.write();
         }
+    }
+
+    /// Starts the thread that writes posted frames. It ends with the sender.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub fn write_posts(self: &Arc<Self>) -> std::io::Result<()> {
+        let (posts, sender): (_, Weak<Sender>) = (self.posts.clone(), Arc::downgrade(self));
+        let write = move || {
+            while posts.wait() {
+                std::thread::sleep(KEPT);
+                let Some(sender) = sender.upgrade() else { return };
+                sender.write_posted();
+            }
+        };
+        std::thread::Builder::new().name("posts".into()).spawn(write).map(drop)
+    }
+
+    /// Sends one frame that nobody waits for. It may be kept for a moment; call
+    /// [`Sender::write_posts`] once before.
+    ///
+    /// # Errors
+    /// The link has failed.
+    pub fn post(&self, kind: Kind, mount: u16, seq: u64, parts: &[&[u8]]) -> Result<(), LinkError> {
+        self.keep(kind, mount, seq, parts)?;
+        self.posts.post();
+        Ok(())
     }
 
     /// Gives the counters of both directions.

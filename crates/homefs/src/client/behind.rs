@@ -59,7 +59,7 @@ pub(super) enum Promised {
 /// How to go on with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Course {
-    /// Home answers.
+    /// Home answers the guest.
     Ask,
     /// The guest is answered now, and home serves the request later.
     Promise(Promise),

@@ -6,6 +6,7 @@
 //! thread of its own applies invalidations in order, because the kernel may block it until a
 //! pending request has been answered. See `order` for the replies that may overtake invalidations.
 
+mod bearing;
 mod behind;
 mod dirs;
 mod idle;
@@ -26,13 +27,13 @@ use crate::proto::{
     self, BatchForgetIn, ForgetOne, FsyncIn, InHeader, LK_FLOCK, LkIn, MAX_REQUEST_BYTES, OUT_HEADER_BYTES, Opcode,
     OpenOut, RELEASE_FLOCK_UNLOCK, ReleaseIn, ReplyBuf, Request, fopen,
 };
+use bearing::Bearing;
 use behind::{Behind, Promise};
 use dirs::Dirs;
 use idle::{Files, Opening, Release};
 use local::Locals;
 use mount::Mount;
 use order::{Blocks, Locked, NameAction, ReplyOrder};
-use promises::Bearing;
 use readers::READERS;
 use std::collections::VecDeque;
 use std::io;

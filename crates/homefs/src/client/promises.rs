@@ -1,53 +1,17 @@
 //! Requests that the room answers before home has served them, and replies that say whether it may.
 //! `behind` decides; this file carries that out.
 
-use super::behind::{Course, Promise, Promised};
+use super::bearing::Bearing;
+use super::behind::{Course, Promised};
 use super::mount::Mount;
 use super::{Client, UnderWay, lock};
 use crate::proto::{
-    self, CreateIn, EntryOut, FsyncIn, NEW_DIRECTORY, OUT_HEADER_BYTES, Opcode, OpenOut, ReleaseIn, ReplyBuf, Request,
-    SPACE_IS_SCARCE, VALID_S, WriteOut, fopen,
+    self, EntryOut, NEW_DIRECTORY, OUT_HEADER_BYTES, Opcode, OpenOut, ReleaseIn, ReplyBuf, Request, SPACE_IS_SCARCE,
+    VALID_S, WriteOut, fopen,
 };
 use std::sync::PoisonError;
 use std::time::Duration;
 use zerocopy::{FromBytes, IntoBytes};
-
-/// What the reply to a request means for later writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Bearing {
-    /// Nothing.
-    None,
-    /// The reply opens a file; it begins with this many bytes of something else.
-    Opens { after: usize },
-    /// The reply opens this directory.
-    OpensDir { node: u64 },
-    /// The reply is the entry of a directory that was made.
-    Makes,
-    /// The reply to a write tells whether space is scarce.
-    Writes,
-    /// The reply tells that the content of this open file is on disk.
-    Syncs { fh: u64 },
-    /// The guest has had its answer.
-    Promised(Promise),
-}
-
-impl Bearing {
-    pub(super) fn of(request: &Request<'_>) -> Bearing {
-        match request.opcode {
-            Some(Opcode::Open) => Bearing::Opens { after: 0 },
-            Some(Opcode::Create | Opcode::Tmpfile) if request.args().take::<CreateIn>().is_ok() => {
-                Bearing::Opens { after: size_of::<EntryOut>() }
-            }
-            Some(Opcode::Opendir) => Bearing::OpensDir { node: request.header.nodeid },
-            Some(Opcode::Mkdir) => Bearing::Makes,
-            Some(Opcode::Write) => Bearing::Writes,
-            Some(Opcode::Fsync) => {
-                request.args().take::<FsyncIn>().map_or(Bearing::None, |sync| Bearing::Syncs { fh: sync.fh })
-            }
-            _ => Bearing::None,
-        }
-    }
-}
 
 impl Client {
     /// Answers a request that home serves later, if it may. Returns whether it has.

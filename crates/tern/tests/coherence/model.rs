@@ -34,7 +34,7 @@ impl Model {
         content[offset..end].copy_from_slice(text.as_bytes());
     }
 
-    /// Appends.
+    /// Appends to a file.
     pub fn append(&mut self, file: usize, text: &str) {
         self.files[file].extend_from_slice(text.as_bytes());
     }

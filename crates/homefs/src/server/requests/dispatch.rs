@@ -30,8 +30,8 @@ impl Server {
         }
     }
 
-    /// Runs a request that the room has answered itself. Call it before the next message of the room
-    /// is looked at.
+    /// Runs a request that the room has answered itself. Call it before the next message of the
+    /// room is looked at.
     pub fn behind(self: &Arc<Self>, mount: u16, bytes: &[u8]) {
         self.run_request(mount, bytes, true);
     }

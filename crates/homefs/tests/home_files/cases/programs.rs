@@ -69,7 +69,25 @@ pub fn bench_room(dir: &Path, peer: &mut Peer) {
     peer.expect("made");
     enter(dir);
     measure("room");
+    count_requests(peer);
     peer.tell("room done");
+}
+
+/// Prints what a listing of many directories asks home for, when the room has seen them before.
+fn count_requests(peer: &mut Peer) {
+    use homefs::proto::Opcode;
+    let find = || assert!(Command::new("find").arg("/usr/share/doc").output().unwrap().status.success());
+    (0..2).for_each(|_| find());
+    let asked = [Opcode::Opendir, Opcode::Readdir, Opcode::Readdirplus, Opcode::Lookup, Opcode::Getattr];
+    let mut count = |opcode: Opcode| {
+        peer.tell(&format!("?requests {}", opcode as u32));
+        peer.hear().parse::<u64>().unwrap()
+    };
+    let before = asked.map(&mut count);
+    timed("room", "find, warm", 1, find);
+    for (opcode, before) in asked.into_iter().zip(before) {
+        println!("  {opcode:?}: {} in 5 runs", count(opcode) - before);
+    }
 }
 
 fn timed(place: &str, what: &str, times: u32, mut run: impl FnMut()) {
