@@ -1,11 +1,12 @@
 //! Developer commands: `cargo xtask check | test [SUITE...|--changed] [--quick|--full] [--strict] |
-//! fuzz | dist | demo | lab ...`
+//! fuzz | dist | demo | library DIR | lab ...`
 
 mod check;
 mod demo;
 mod dist;
 mod fuzz;
 mod house;
+mod library;
 mod packages;
 mod said;
 mod select;
@@ -27,6 +28,7 @@ cargo xtask test --strict    a test that passes only at its second try counts as
 cargo xtask fuzz [TARGET] [SECONDS]  one fuzz target, or all; a minute each; needs a nightly compiler, and root
 cargo xtask demo             a lab of 3 nodes, programs placed on a node that has nothing installed
 cargo xtask dist             what is installed on machines, without symbols, in target/dist
+cargo xtask library DIR      the C library, its headers and pages, as they are installed below DIR
 cargo xtask lab ARGS         tern lab ARGS, with the binary of this tree";
 
 fn main() -> ExitCode {
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
         ["fuzz", target] => fuzz::run(Some(target), "60"),
         ["fuzz", target, seconds] => fuzz::run(Some(target), seconds),
         ["dist"] => dist::run(),
+        ["library", directory] => library::build(directory.as_ref()),
         ["demo"] => demo::run_demo(),
         ["lab", ref rest @ ..] => tool::build_release().and_then(|tern| tool::pass_on(&tern, rest)),
         _ => Err(USAGE.into()),

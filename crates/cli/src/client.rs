@@ -70,7 +70,7 @@ pub(crate) fn receive(dirs: &Dirs, socket: &OwnedFd) -> Result<Answer, Error> {
             return Err(silent(dirs, io::ErrorKind::UnexpectedEof.into()));
         }
         match assembly.take(&packet.bytes)? {
-            Some(Answer::Failed { reason, hint }) => return Err(Error::Refused { reason, hint }),
+            Some(Answer::Failed { reason, hint, .. }) => return Err(Error::Refused { reason, hint }),
             Some(answer) => return Ok(answer),
             None => {}
         }

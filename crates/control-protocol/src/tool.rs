@@ -277,6 +277,8 @@ pub enum Answer {
         reason: String,
         /// What to do, if something can be done.
         hint: Option<String>,
+        /// The reason as a number of errno(3), for programs.
+        errno: i32,
     },
     /// The answer to [`Request::Policy`].
     Policy(Vec<SettingRow>),

@@ -23,8 +23,8 @@ mod restore;
 mod room;
 
 pub use agent::main as steward_main;
-pub use deputy::conversion;
 pub use deputy::watchdog;
+pub use deputy_start::conversion;
 pub use describe::picture::{picture, stays};
 
 #[cfg(any(test, feature = "fuzz"))]

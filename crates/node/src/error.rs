@@ -159,6 +159,26 @@ impl Error {
         line
     }
 
+    /// The number of errno(3) by which programs tell failures apart (the table of libtern(3)).
+    pub(crate) fn errno(&self) -> i32 {
+        match self {
+            Error::Placement(refusal) => refusal.errno(),
+            Error::Unreachable { .. } => libc::EHOSTUNREACH,
+            Error::Refused { .. } => libc::EACCES,
+            Error::Short { .. } => libc::ENOMEM,
+            Error::NotAllowed { .. } | Error::RootStaysHome { .. } | Error::Caller(_) => libc::EPERM,
+            Error::StaysHome { .. } | Error::Confined { .. } => libc::EOPNOTSUPP,
+            Error::NotMoved { .. } => libc::EBUSY,
+            Error::Setting(_) | Error::Loopback { .. } => libc::EINVAL,
+            Error::Codec(_) => libc::EPROTO,
+            Error::Identity(_)
+            | Error::File { .. }
+            | Error::Socket { .. }
+            | Error::Running { .. }
+            | Error::Room { .. } => libc::EIO,
+        }
+    }
+
     /// What the user may do about it.
     pub(crate) fn hint(&self) -> Option<String> {
         match self {

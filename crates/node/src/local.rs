@@ -125,7 +125,8 @@ impl Workers {
             None => {
                 let _ = packet::set_timeout(socket, Some(Duration::from_millis(100)));
                 let reason = "ternd serves too many requests at once".into();
-                respond(socket, &Answer::Failed { reason, hint: Some("try again".into()) });
+                let hint = Some("try again".into());
+                respond(socket, &Answer::Failed { reason, hint, errno: libc::EAGAIN });
             }
         }
     }
@@ -159,7 +160,7 @@ fn attend(daemon: &Arc<Daemon>, socket: &OwnedFd, peer: Peer) {
     };
     let answer = answer.unwrap_or_else(|e| {
         tracing::info!(uid = peer.uid, "refused: {}", e.chain());
-        Answer::Failed { reason: e.chain(), hint: e.hint() }
+        Answer::Failed { reason: e.chain(), hint: e.hint(), errno: e.errno() }
     });
     respond(socket, &answer);
     if answer == Answer::Done {

@@ -125,6 +125,24 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// The number of errno(3) by which programs tell refusals apart.
+    pub fn errno(&self) -> i32 {
+        match self {
+            Refusal::Unknown { .. } => libc::ENXIO,
+            Refusal::Down { .. } | Refusal::Suspended { .. } | Refusal::Silent { .. } => libc::EHOSTDOWN,
+            Refusal::NoGuests { .. } => libc::EACCES,
+            Refusal::Full { .. } => libc::EAGAIN,
+            Refusal::Here { .. } => libc::EINVAL,
+            Refusal::Skew { .. }
+            | Refusal::Cpu { .. }
+            | Refusal::Xsave { .. }
+            | Refusal::Machine { .. }
+            | Refusal::PidMax { .. }
+            | Refusal::CannotHost { .. } => libc::EOPNOTSUPP,
+            Refusal::Nobody { .. } => libc::EHOSTUNREACH,
+        }
+    }
+
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         match self {

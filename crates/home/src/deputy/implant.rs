@@ -1,9 +1,9 @@
 //! Making a deputy of a stopped process: the blob is put into its memory, and each thread is set to
 //! run it.
 
-use crate::deputy::blob::Blob;
 use abi::{Start, THREAD_AREA_BYTES, ThreadBlock};
 use checkpoint::{BodyError, Collected, Inside};
+use deputy_start::blob::Blob;
 use os::areas::Area;
 use os::pidfd::PidFd;
 use os::processor::Together;

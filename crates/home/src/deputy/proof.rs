@@ -18,8 +18,8 @@
 //! A process can still change between a check and the step behind it. So steps that change a
 //! process check while all its threads stand still.
 
-use crate::deputy::blob::Blob;
 use checkpoint::BodyError;
+use deputy_start::blob::Blob;
 use os::areas::Area;
 use os::inject::Memory;
 use os::process_identity::{IdentityError, ProcessIdentity};

@@ -1,7 +1,7 @@
-//! `tern run` becomes the deputy of the program that it places: it loads the blob into its own
+//! A process becomes the deputy of the program that it places: it loads the blob into its own
 //! memory and jumps there.
 
-use crate::deputy::blob::Blob;
+use crate::blob::Blob;
 use abi::{Start, THREAD_AREA_BYTES};
 use control_protocol::steward::Program;
 use std::arch::asm;
@@ -27,6 +27,21 @@ extern "C" fn note_start() {
             CLOSED_AT_START.fetch_or(1 << fd, Ordering::Relaxed);
         }
     }
+    IGNORED_AT_START.store(ignored(), Ordering::Relaxed);
+}
+
+// SAFETY: a constructor that makes system calls only; it needs nothing of the runtime.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static NOTE_START: extern "C" fn() = note_start;
+
+/// Takes the signals that are ignored now for those that the program is to ignore, as exec does:
+/// for programs that have changed that since they started.
+pub fn ignore_as_now() {
+    IGNORED_AT_START.store(ignored(), Ordering::Relaxed);
+}
+
+fn ignored() -> u64 {
     let mut ignored = 0;
     for signal in 1..=64 {
         let mut action = [0u64; 4];
@@ -36,13 +51,8 @@ extern "C" fn note_start() {
             ignored |= 1 << (signal - 1);
         }
     }
-    IGNORED_AT_START.store(ignored, Ordering::Relaxed);
+    ignored
 }
-
-// SAFETY: a constructor that makes system calls only; it needs nothing of the runtime.
-#[used]
-#[unsafe(link_section = ".init_array")]
-static NOTE_START: extern "C" fn() = note_start;
 
 /// Gives SIGPIPE back the action that it had when this process started: what the body ignores is
 /// read from here.

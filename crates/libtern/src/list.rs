@@ -1,0 +1,50 @@
+//! Lists of nodes and processes.
+
+use control_protocol::nodes::{NodeFacts, Nodes};
+use control_protocol::tool::{Answer, NodeRow, PsRow, Request};
+
+use crate::daemon;
+use crate::errors::{Errno, Outcome};
+
+/// The nodes of the cluster, by name.
+pub fn nodes() -> Outcome<Vec<NodeRow>> {
+    match daemon::ask(&Request::Nodes, &[])?.0 {
+        Answer::Nodes(rows) => Ok(rows),
+        _ => Err(Errno(libc::EPROTO)),
+    }
+}
+
+/// Processes of this home that are away: the caller's, or all for root.
+pub fn processes() -> Outcome<Vec<PsRow>> {
+    match daemon::ask(&Request::Ps, &[])?.0 {
+        Answer::Ps { rows, .. } => Ok(rows),
+        _ => Err(Errno(libc::EPROTO)),
+    }
+}
+
+/// The node on which a process of this home runs.
+pub fn node_of(pid: i32) -> Outcome<String> {
+    match daemon::ask(&Request::Why { pid, to: None }, &[])?.0 {
+        Answer::Why(report) => Ok(report.node),
+        _ => Err(Errno(libc::EPROTO)),
+    }
+}
+
+/// The nodes that a text of `tern sh` names.
+pub fn named(text: &str) -> Outcome<Vec<String>> {
+    let nodes_of = Nodes::parse(text).map_err(|_| Errno(libc::EINVAL))?;
+    let facts: Vec<NodeFacts> = nodes()?.iter().map(facts).collect();
+    nodes_of.choose(&facts).map_err(|_| Errno(libc::ENXIO))
+}
+
+fn facts(row: &NodeRow) -> NodeFacts {
+    let load = row.load.map(|(load, _)| load);
+    let each = load.map(|load| u64::from(load.runnable_milli) * 1000 / u64::from(load.capacity_milli).max(1));
+    NodeFacts {
+        name: row.name.clone(),
+        is_home: row.here,
+        takes_guests: row.alive && row.suspended.is_none() && load.is_none_or(|load| load.rooms_max > 0),
+        load_milli: each.map(|each| u32::try_from(each).unwrap_or(u32::MAX)),
+        group: None,
+    }
+}

@@ -1,0 +1,167 @@
+//! The C library, used by C programs, by one written for BProc, and from Python.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use lab::Lab;
+
+use crate::{at_home, lab};
+
+/// The library as it is installed, and its examples, built once.
+fn installed() -> &'static Path {
+    static INSTALLED: OnceLock<PathBuf> = OnceLock::new();
+    INSTALLED.get_or_init(|| {
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libtern");
+        std::fs::create_dir_all(&directory).unwrap();
+        let words = ["run", "--quiet", "--package", "xtask", "--", "library"];
+        let built = Command::new(env!("CARGO")).args(words).arg(&directory).status().unwrap();
+        assert!(built.success());
+        for (example, static_library) in [("calls", false), ("old", false), ("calls", true)] {
+            compile(&directory, example, static_library);
+        }
+        directory
+    })
+}
+
+fn compile(installed: &Path, example: &str, static_library: bool) {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../libtern/examples").join(format!("{example}.c"));
+    let said = |words: &[&str]| {
+        let output = Command::new("pkg-config")
+            .args(words)
+            .arg("tern")
+            .env("PKG_CONFIG_PATH", installed.join("lib/pkgconfig"))
+            .output()
+            .unwrap();
+        String::from_utf8(output.stdout).unwrap().split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let mut compiler = Command::new("gcc");
+    compiler.args(["-O1", "-Wall", "-Wextra", "-Werror"]).args(said(&["--cflags"])).arg(&source);
+    if static_library {
+        compiler.arg("-o").arg(installed.join(format!("{example}-static")));
+        compiler.arg(installed.join("lib/libtern.a")).args(["-lgcc_s", "-lm"]);
+    } else {
+        compiler.arg("-o").arg(installed.join(example)).args(said(&["--libs"]));
+        compiler.arg(format!("-Wl,-rpath={}", installed.join("lib").display()));
+    }
+    assert!(compiler.status().unwrap().success(), "{example}");
+}
+
+/// Runs an example at home; what it prints.
+fn example(lab: &Lab, name: &str, words: &[&str]) -> String {
+    let program = installed().join(name);
+    let output = at_home(lab, &[&[program.to_str().unwrap()], words].concat());
+    output.text() + &output.errors()
+}
+
+#[test]
+fn every_call_does_what_its_page_says() {
+    let lab = lab(3);
+    for calls in ["calls", "calls-static"] {
+        assert_eq!(example(&lab, calls, &["nodes"]), "n1 1 1\nn2 1 0\nn3 1 0");
+    }
+    let calls = |words: &[&str]| example(&lab, "calls", words);
+    assert_eq!(calls(&["choose", "n[2-3],home"]), "n2\nn3\nn1");
+    assert_eq!(calls(&["execmove", "n2", "/bin/hostname"]), "n2");
+    assert_eq!(calls(&["execmove", "home", "/bin/hostname"]), "n1");
+    // What the library had open is not the program's: it has what its caller gave it.
+    assert_eq!(calls(&["execmove", "n2", "/bin/ls", "/proc/self/fd"]).lines().filter(|fd| fd.len() == 1).count(), 4);
+    assert_eq!(calls(&["rfork", "n2"]), "child ended with 9");
+    assert_eq!(calls(&["move", "n3"]), "n3 n1 1");
+    assert_eq!(calls(&["vrfork", "n2", "n3", "n2"]), "ranks add up to 33");
+    let printed = calls(&["vexecmove", "n2", "n3"]);
+    let mut lines: Vec<&str> = printed.lines().collect();
+    lines.sort_unstable();
+    let expected = ["2 came", "rank 0 (0) read: .", "rank 0 ended with 0", "rank 1 (1) read: .", "rank 1 ended with 1"];
+    assert_eq!(lines, expected);
+}
+
+#[test]
+fn a_call_that_fails_leaves_no_child_and_says_why() {
+    let lab = lab(3);
+    let calls = |words: &[&str]| example(&lab, "calls", words);
+    assert_eq!(calls(&["choose", "n9"]), "tern_choose: ENXIO");
+    assert_eq!(calls(&["choose", "n[2"]), "tern_choose: EINVAL");
+    for call in ["rfork", "move"] {
+        assert_eq!(calls(&[call, "n9"]), format!("tern_{call}: ENXIO"));
+    }
+    assert_eq!(calls(&["execmove", "n9", "/bin/true"]), "tern_execmove: ENXIO");
+    assert_eq!(calls(&["execmove", "n2", "/bin/none"]), "tern_execmove: ENOENT");
+    assert_eq!(calls(&["vrfork"]), "tern_vrfork: EINVAL");
+    // One node's failure is its rank's alone.
+    assert_eq!(calls(&["vrfork", "n2", "n9"]), "rank 1: ENXIO\nranks add up to 10");
+    assert_eq!(calls(&["vexecmove", "n9", "n9"]), "tern_vexecmove: ENXIO");
+    // No permission, a daemon that is not there, a node that is down.
+    assert!(lab.exec("n3", ["tern", "policy", "set", "local-by=none"]).unwrap().status.success());
+    assert_eq!(calls(&["execmove", "n3", "/bin/true"]), "tern_execmove: EACCES");
+    let program = installed().join("calls");
+    let alone = at_home(&lab, &["env", "TERN_RUN=/nowhere", program.to_str().unwrap(), "rfork", "n2"]);
+    assert_eq!(alone.text(), "tern_rfork: ECONNREFUSED");
+    lab.kill_node("n3").unwrap();
+    crate::common::eventually("n3 is down", || calls(&["nodes"]).contains("n3 0 0"));
+    for (words, call) in [(&["rfork", "n3"][..], "tern_rfork"), (&["execmove", "n3", "/bin/true"], "tern_execmove")] {
+        assert_eq!(calls(words), format!("{call}: EHOSTDOWN"));
+    }
+}
+
+/// The node's memory is short: the caller is told, and nothing begins there.
+#[test]
+fn no_program_begins_where_memory_is_short() {
+    const NODE_BYTES: u64 = 1 << 30;
+    let mut options = crate::common::options(2);
+    options.memory_bytes = Some(NODE_BYTES);
+    let lab = crate::common::lab_of(&options);
+    assert!(lab.exec("n2", ["tern", "policy", "set", "local-by=n1"]).unwrap().status.success());
+    assert_eq!(example(&lab, "calls", &["execmove", "n2", "/bin/hostname"]), "n2");
+    let fills = "filled = b'x' * 900_000_000; print('full', flush=True); input()";
+    let filler = ["tern", "run", "--on", "n2", "--force", "--", "/usr/bin/python3", "-c", fills];
+    let mut child = lab.spawn("n1", filler).unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "full\n");
+    crate::common::eventually("the node is short of memory", || {
+        example(&lab, "calls", &["execmove", "n2", "/bin/true"]) == "tern_execmove: ENOMEM"
+    });
+    assert_eq!(example(&lab, "calls", &["vexecmove", "n2", "n2"]), "tern_vexecmove: ENOMEM");
+    drop(child.stdin.take());
+    child.wait().unwrap();
+}
+
+#[test]
+fn old_programs_and_python_use_it_too() {
+    let lab = lab(3);
+    let printed = example(&lab, "old", &[]);
+    assert_eq!(printed, "2 nodes\nends add up to 3bproc_move: No such device or address\n");
+    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../libtern/python");
+    let script = format!(
+        "import os, sys; sys.path.insert(0, {python:?}); import tern\n\
+         print([node.name for node in tern.nodes()], tern.choose('all'))\n\
+         pids = tern.vexecmove(['n2', 'n3'], '/bin/sh', ['sh', '-c', 'exit 4'])\n\
+         print([os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids], tern.processes())\n\
+         try: tern.move('n9')\n\
+         except OSError as e: print(e.errno)"
+    );
+    let library = format!("TERN_LIBRARY={}", installed().join("lib/libtern.so.0").display());
+    let output = at_home(&lab, &["env", &library, "/usr/bin/python3", "-c", &script]);
+    let expected = format!("['n1', 'n2', 'n3'] ['n2', 'n3']\n[4, 4] []\n{}", libc::ENXIO);
+    assert_eq!(output.text(), expected, "{}", output.errors());
+}
+
+/// Nothing but the functions of the header is seen, each under its version.
+#[test]
+fn its_symbols_have_versions() {
+    let shared = installed().join("lib/libtern.so.0");
+    let output =
+        Command::new("nm").args(["-D", "--defined-only", "--with-symbol-versions"]).arg(shared).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let functions: Vec<&str> = text.lines().filter_map(|line| line.split(" T ").nth(1)).collect();
+    assert_eq!(functions.len(), 10, "{text}");
+    assert!(functions.iter().all(|name| name.starts_with("tern_") && name.ends_with("@@TERN_0")), "{functions:?}");
+    let header = std::fs::read_to_string(installed().join("include/tern.h")).unwrap();
+    for name in functions {
+        let name = name.split('@').next().unwrap();
+        assert!(header.contains(&format!("{name}(")), "{name}");
+        assert!(installed().join(format!("share/man/man3/{name}.3")).exists(), "{name}");
+    }
+}
