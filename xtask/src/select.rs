@@ -143,6 +143,7 @@ fn change<'a>(file: &'a str, workspace: &Workspace) -> Change<'a> {
         }
         ["crates", name, ..] => Change::Crates(vec![name]),
         ["xtask", ..] => Change::Crates(vec!["xtask"]),
+        ["blobs", "cosched-hook", ..] => Change::Crates(vec!["coscheduler"]),
         ["blobs", "exec-hook", ..] => Change::Crates(vec!["cli"]),
         ["blobs", ..] => Change::Crates(vec!["home"]),
         ["guests", "attacks", ..] => Change::Program("hostile"),

@@ -29,7 +29,7 @@ const OTHER_DAEMONS: [&str; 8] = ["orterun", "prterun", "pvm", "pvmgs", "ternd",
 /// A process that cannot be mistaken for a later one with the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ProcessKey {
-    /// Process id.
+    /// Number of the process (PID).
     pub pid: i32,
     /// Moment at which the process began, ticks since the machine did.
     pub began: u64,
@@ -38,7 +38,7 @@ pub struct ProcessKey {
 /// A process of the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
-    /// The process.
+    /// The process itself.
     pub key: ProcessKey,
     /// PID of the parent.
     pub parent: i32,

@@ -1,5 +1,7 @@
 //! What the command and the agent say to each other: one packet of JSON each way.
 
+use std::path::PathBuf;
+
 use cosched::{JobMode, ModeName};
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +22,9 @@ pub enum Request {
         pids: Vec<i32>,
         /// The mode with its settings.
         mode: JobMode,
+        /// File that tells the tasks whether to spin and to read ahead, if they were started with
+        /// the library for that.
+        control: Option<PathBuf>,
     },
     /// Has these jobs take turns.
     Gang {

@@ -6,6 +6,7 @@ use std::io;
 use cosched::{JobMode, ModeName, Phase, ProcessKey, Windows};
 
 use super::clock;
+use super::control::Control;
 use super::members;
 use super::missing::Missing;
 use super::registered::Registered;
@@ -49,7 +50,8 @@ impl Jobs {
             return self.tell();
         }
         let processes = members::processes();
-        self.jobs.iter_mut().for_each(|job| job.look(&processes));
+        let mut taken = BTreeSet::new();
+        self.jobs.iter_mut().for_each(|job| job.look(&processes, &mut taken));
         self.jobs.iter_mut().filter(|job| job.has_ended()).for_each(Registered::end);
         self.jobs.retain(|job| !job.has_ended());
         self.tell()?;
@@ -107,7 +109,13 @@ impl Jobs {
     /// There is no guardian, and none can be started.
     pub fn answer(&mut self, request: &Request) -> io::Result<Answer> {
         let chosen = match request {
-            Request::Set { pids, mode } => self.set(pids, *mode).map(|number| vec![number]),
+            Request::Set { pids, mode, control } => self.set(pids, *mode).map(|number| {
+                if let Some((control, job)) = control.clone().zip(self.jobs.iter_mut().find(|job| job.number == number))
+                {
+                    job.set_control(Control::new(control));
+                }
+                vec![number]
+            }),
             Request::Gang { jobs, slice_us } => self.gang(jobs, *slice_us),
             Request::Off { pids } => self.off(pids),
             Request::Status => Ok(self.jobs.iter().map(|job| job.number).collect()),

@@ -9,6 +9,9 @@ pub enum Missing {
     /// No control groups to freeze.
     #[error("no freezer can be used, so tasks are stopped by SIGSTOP, which their parents see")]
     Freezer,
+    /// Tasks were started without the library.
+    #[error("the tasks neither spin nor read ahead, for they were not started by `tern cosched run`")]
+    Preload,
     /// Nothing raises the priority of tasks.
     #[error("the priority of tasks cannot be raised (only root may)")]
     Priority,

@@ -1,6 +1,7 @@
 //! The agent: one process of a user on a node, which coschedules the user's jobs.
 
 mod clock;
+mod control;
 mod jobs;
 mod members;
 mod missing;

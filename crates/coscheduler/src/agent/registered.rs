@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cosched::{Job, JobMode, Phase, Process, ProcessKey};
 
+use super::control::Control;
 use super::members::{self, Threads};
 use super::missing::Missing;
 use crate::guardian::Undo;
@@ -24,6 +25,7 @@ pub struct Registered {
     phase: Phase,
     /// Moment at which the phase ends, microseconds of the node's wall clock.
     phase_ends_us: Option<u64>,
+    control: Option<Control>,
     missing: BTreeSet<Missing>,
     switches: Times,
 }
@@ -41,6 +43,7 @@ impl Registered {
             weight: None,
             phase: Phase::Before,
             phase_ends_us: None,
+            control: None,
             missing: BTreeSet::new(),
             switches: Times::default(),
         };
@@ -57,7 +60,30 @@ impl Registered {
         self.choose_levers();
     }
 
+    /// Takes the file that tells the tasks what to do.
+    pub fn set_control(&mut self, control: Control) {
+        self.control = Some(control);
+        self.missing.remove(&Missing::Preload);
+        self.tell_tasks();
+    }
+
+    fn tell_tasks(&mut self) {
+        let name = self.mode.name;
+        match self.control.as_ref().map(|control| control.set(name)) {
+            Some(Ok(())) => {}
+            None if !name.spins() && !name.reads_ahead() => {}
+            None => {
+                self.missing.insert(Missing::Preload);
+            }
+            Some(Err(e)) => {
+                tracing::warn!("cosched: telling the tasks of job {}: {e}", self.number);
+                self.missing.insert(Missing::Preload);
+            }
+        }
+    }
+
     fn choose_levers(&mut self) {
+        self.tell_tasks();
         // A name that no agent used before: others may have been left behind, or be elsewhere.
         let name = format!("tern-cosched-{}-{:x}", self.number, super::clock::wall_us());
         self.stop = self.mode.windows.map(|_| Stop::new(name.clone()));
@@ -81,11 +107,12 @@ impl Registered {
     }
 
     /// Looks which processes and threads the job has now, and prepares the levers for them.
-    pub fn look(&mut self, processes: &[Process]) {
+    /// Tasks that an earlier job has (`taken`) are left to that one.
+    pub fn look(&mut self, processes: &[Process], taken: &mut BTreeSet<ProcessKey>) {
         self.job.update(processes);
         let mut before = std::mem::take(&mut self.tasks);
         let of = |task: &ProcessKey| (*task, members::threads(*task, before.remove(task).as_ref()));
-        self.tasks = self.job.tasks().iter().map(of).collect();
+        self.tasks = self.job.tasks().iter().filter(|task| taken.insert(**task)).map(of).collect();
         for task in self.tasks.keys() {
             if let Some(stop) = &mut self.stop
                 && let Err(e) = stop.prepare(task.pid)

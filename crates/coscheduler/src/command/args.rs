@@ -46,7 +46,8 @@ pub struct Settings {
 }
 
 const HELP: &str = "\
-The mode ends with the job. `none` ends it before. A job is switched to another mode by naming one of its processes again.
+The mode ends with the job. `none` and `off` end it before. A job is switched to another mode by naming one of its processes again.
+Tasks spin and read ahead (spin, mxi, mxispin, priospin) if they were started below `tern cosched run MODE -- CMD`, and have a dynamic linker.
 Windows of explicit are counted from 1970, so nodes whose clocks agree run and stop at the same moments.
 Exit status: 0; 1 if the mode cannot be set; 2 for a wrong command line. What a machine does not allow is said, and the rest works.";
 
@@ -114,8 +115,8 @@ impl Settings {
     /// # Errors
     /// A length is out of range, or a setting is not one of this mode.
     pub fn mode(&self, name: ModeName) -> Result<JobMode, String> {
-        if !matches!(name, ModeName::None | ModeName::Prio | ModeName::Explicit) {
-            return Err(format!("{name} cannot be applied to real jobs yet; prio and explicit can"));
+        if name.arrival_rule().is_some() {
+            return Err(format!("{name} cannot be applied to real jobs yet; the other modes can"));
         }
         let usual = JobMode::from(name);
         let has_lengths = self.run_us.is_some() || self.stop_us.is_some();

@@ -3,13 +3,15 @@
 mod args;
 mod client;
 mod directory;
+mod preload;
 
+use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cosched::ModeName;
+use cosched::JobMode;
 
 pub use args::{Args, GangArgs};
 
@@ -95,24 +97,31 @@ fn cosched(args: &Args, run_dir: &Path) -> Result<(), Error> {
         (Some(What::Off { pids, output }), _) => off(run_dir, pids, output.json),
         (Some(What::Run { mode, settings, command }), _) => {
             let mode = settings.mode(*mode).map_err(Error::Usage)?;
-            let pids = vec![std::process::id() as i32];
-            say_missing(&ask(run_dir, &Request::Set { pids, mode })?);
-            let (program, words) = command.split_first().ok_or_else(|| Error::Usage("a command is missing".into()))?;
-            let source = Command::new(program).args(words).exec();
-            Err(Error::Execute { program: program.into(), source })
+            run(run_dir, mode, command)
         }
         (None, Some(_)) if args.pids.is_empty() => {
             Err(Error::Usage("a process is missing: tern cosched MODE PID...; or tern cosched run MODE -- CMD".into()))
         }
-        (None, Some(ModeName::None)) => off(run_dir, &args.pids, args.json),
         (None, Some(name)) => {
             let mode = args.settings.mode(name).map_err(Error::Usage)?;
-            let jobs = ask(run_dir, &Request::Set { pids: args.pids.clone(), mode })?;
+            let jobs = ask(run_dir, &Request::Set { pids: args.pids.clone(), mode, control: None })?;
             print(&jobs, args.json);
             Ok(())
         }
         (None, None) => Err(Error::Usage("a mode is missing; see tern cosched --help".into())),
     }
+}
+
+/// Becomes a command that is a job with its descendants.
+fn run(run_dir: &Path, mode: JobMode, command: &[OsString]) -> Result<(), Error> {
+    let directory = directory::of_agent(run_dir)?;
+    let preload = preload::Preload::prepare(&directory);
+    let preload = preload.map_err(|source| Error::Directory { path: directory, source })?;
+    let (pids, control) = (vec![std::process::id() as i32], Some(preload.control.clone()));
+    say_missing(&ask(run_dir, &Request::Set { pids, mode, control })?);
+    let (program, words) = command.split_first().ok_or_else(|| Error::Usage("a command is missing".into()))?;
+    let source = preload.add_to(Command::new(program).args(words)).exec();
+    Err(Error::Execute { program: program.into(), source })
 }
 
 fn off(run_dir: &Path, pids: &[i32], json: bool) -> Result<(), Error> {

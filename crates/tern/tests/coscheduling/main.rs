@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod agent;
+mod calls;
 #[path = "../common/mod.rs"]
 mod common;
 mod gang;
