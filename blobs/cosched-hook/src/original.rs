@@ -15,7 +15,7 @@ const RTLD_NEXT: *mut c_void = -1isize as *mut c_void;
 const RTLD_DEFAULT: *mut c_void = core::ptr::null_mut();
 const CLOCK_MONOTONIC: c_int = 1;
 
-/// A timespec, or a timeval.
+/// A time as a timespec or a timeval.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct Time {
