@@ -19,7 +19,7 @@ const CLOCK_MONOTONIC: c_int = 1;
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct Time {
-    /// Whole seconds.
+    /// Seconds, whole ones.
     pub s: c_long,
     /// Nanoseconds, or microseconds.
     pub part: c_long,

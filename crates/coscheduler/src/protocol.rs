@@ -71,6 +71,10 @@ pub struct JobReport {
     /// Time from the moment at which a window should have ended until the tasks had been stopped or
     /// started, microseconds.
     pub switches: Summary,
+    /// Messages, or groups of such that came at once, by which tasks may be preferred.
+    pub arrivals: u64,
+    /// How often a task was preferred because of a message.
+    pub preferences: u64,
 }
 
 /// The lengths of both parts of a period, microseconds.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::os::fd::BorrowedFd;
 
 use cosched::{JobMode, ModeName, Phase, ProcessKey, Windows};
 
@@ -95,6 +96,23 @@ impl Jobs {
             }
         }
         Ok(())
+    }
+
+    /// Prefers tasks by the messages that have come.
+    pub fn step(&mut self) {
+        self.jobs.iter_mut().for_each(Registered::step);
+    }
+
+    /// Gives the moment of the next [`step`](Self::step) if no message comes before, microseconds
+    /// of the monotonic clock.
+    pub fn next_step_us(&self) -> Option<u64> {
+        let now_us = clock::monotonic_us();
+        self.jobs.iter().filter_map(|job| job.next_step_us(now_us)).min()
+    }
+
+    /// Gives the descriptors that are readable when messages have come.
+    pub fn arrivals(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.jobs.iter().filter_map(Registered::arrivals)
     }
 
     /// Gives the moment of the next switch, microseconds of the wall clock.

@@ -6,6 +6,9 @@ pub enum Missing {
     /// The agent has no priority of real time.
     #[error("the agent has no real-time priority, so under load windows begin late (only root gives it)")]
     Agent,
+    /// No arrivals are seen.
+    #[error("the agent cannot see messages arrive, so no task is preferred for them")]
+    Events,
     /// No control groups to freeze.
     #[error("no freezer can be used, so tasks are stopped by SIGSTOP, which their parents see")]
     Freezer,

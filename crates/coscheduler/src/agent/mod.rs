@@ -1,5 +1,6 @@
 //! The agent: one process of a user on a node, which coschedules the user's jobs.
 
+mod by_arrivals;
 mod clock;
 mod control;
 mod jobs;
@@ -109,6 +110,7 @@ impl Agent {
                 self.looks_at = Instant::now() + LOOKS;
             }
             self.jobs.switch().map_err(Error::Guardian)?;
+            self.jobs.step();
             if !self.jobs.is_empty() || !self.clients.is_empty() {
                 self.idle_since = Instant::now();
             } else if self.idle_since.elapsed() >= IDLE {
@@ -124,11 +126,12 @@ impl Agent {
     fn wait(&self) -> io::Result<Vec<bool>> {
         let until_look = self.looks_at.saturating_duration_since(Instant::now());
         let until_switch = self.jobs.next_switch_us().map(|us| us.saturating_sub(clock::wall_us()));
-        let wait = until_switch.map_or(until_look, |us| until_look.min(Duration::from_micros(us)));
-        let mut fds: Vec<PollFd<'_>> = std::iter::once(&self.listener)
-            .chain(&self.clients)
-            .map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN))
-            .collect();
+        let until_step = self.jobs.next_step_us().map(|us| us.saturating_sub(clock::monotonic_us()));
+        let until_due = until_switch.into_iter().chain(until_step).map(Duration::from_micros);
+        let wait = until_due.fold(until_look, Duration::min);
+        let own = std::iter::once(&self.listener).chain(&self.clients).map(|fd| fd.as_fd());
+        let all = own.chain(self.jobs.arrivals());
+        let mut fds: Vec<PollFd<'_>> = all.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         let timeout = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() };
         match rustix::event::poll(&mut fds, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}

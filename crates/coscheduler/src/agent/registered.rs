@@ -1,9 +1,11 @@
 //! A job of the agent: its tasks, its mode, and the levers that the mode needs.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::BorrowedFd;
 
 use cosched::{Job, JobMode, Phase, Process, ProcessKey};
 
+use super::by_arrivals::ByArrivals;
 use super::control::Control;
 use super::members::{self, Threads};
 use super::missing::Missing;
@@ -26,6 +28,7 @@ pub struct Registered {
     /// Moment at which the phase ends, microseconds of the node's wall clock.
     phase_ends_us: Option<u64>,
     control: Option<Control>,
+    by_arrivals: Option<ByArrivals>,
     missing: BTreeSet<Missing>,
     switches: Times,
 }
@@ -44,6 +47,7 @@ impl Registered {
             phase: Phase::Before,
             phase_ends_us: None,
             control: None,
+            by_arrivals: None,
             missing: BTreeSet::new(),
             switches: Times::default(),
         };
@@ -84,6 +88,15 @@ impl Registered {
 
     fn choose_levers(&mut self) {
         self.tell_tasks();
+        let rule = self.mode.name.arrival_rule();
+        self.by_arrivals = rule.and_then(|rule| match ByArrivals::new(rule, self.mode.local_share) {
+            Ok(by_arrivals) => Some(by_arrivals),
+            Err(e) => {
+                tracing::warn!("cosched: job {}: {e}", self.number);
+                self.missing.insert(Missing::Events);
+                None
+            }
+        });
         // A name that no agent used before: others may have been left behind, or be elsewhere.
         let name = format!("tern-cosched-{}-{:x}", self.number, super::clock::wall_us());
         self.stop = self.mode.windows.map(|_| Stop::new(name.clone()));
@@ -136,7 +149,8 @@ impl Registered {
     /// Tells all that the guardian would have to take back, now or after the next
     /// [`apply`](Self::apply).
     pub fn undo(&self) -> Undo {
-        let raised = self.comes_first().then(|| self.tasks.values().flat_map(|threads| threads.values()));
+        let may_rise = self.comes_first() || self.by_arrivals.is_some();
+        let raised = may_rise.then(|| self.tasks.values().flat_map(|threads| threads.values()));
         Undo {
             groups: self.group_directories(),
             threads: raised.into_iter().flatten().map(|thread| thread.before()).collect(),
@@ -178,6 +192,30 @@ impl Registered {
         }
         self.release_daemons(processes);
         self.raise();
+        if let Some(by_arrivals) = &mut self.by_arrivals {
+            by_arrivals.look(&self.tasks, super::clock::monotonic_us());
+            if by_arrivals.is_blind() {
+                self.missing.insert(Missing::Events);
+            }
+        }
+    }
+
+    /// Prefers tasks by the messages that have come.
+    pub fn step(&mut self) {
+        if let Some(by_arrivals) = &mut self.by_arrivals {
+            self.missing.extend(by_arrivals.step(&self.tasks, super::clock::monotonic_us()));
+        }
+    }
+
+    /// Gives the moment of the next [`step`](Self::step) if no message comes before, microseconds
+    /// of the monotonic clock.
+    pub fn next_step_us(&self, now_us: u64) -> Option<u64> {
+        self.by_arrivals.as_ref().and_then(|by_arrivals| by_arrivals.next_us(now_us))
+    }
+
+    /// Gives a descriptor that is readable when messages have come.
+    pub fn arrivals(&self) -> Option<BorrowedFd<'_>> {
+        self.by_arrivals.as_ref().map(ByArrivals::fd)
     }
 
     /// A task may have started a daemon, which was born in the job's groups.
@@ -249,6 +287,9 @@ impl Registered {
         if let Some(mut weight) = self.weight.take() {
             weight.dissolve();
         }
+        if let Some(mut by_arrivals) = self.by_arrivals.take() {
+            by_arrivals.end(&self.tasks);
+        }
         if self.comes_first() {
             self.tasks.values().flat_map(|threads| threads.values()).for_each(|thread| thread.lower());
         }
@@ -269,6 +310,8 @@ impl Registered {
             tasks: self.tasks.keys().map(|task| task.pid).collect(),
             missing: self.missing.iter().chain(of_agent).map(ToString::to_string).collect(),
             switches: self.switches.summary(),
+            arrivals: self.by_arrivals.as_ref().map_or(0, |by_arrivals| by_arrivals.arrivals),
+            preferences: self.by_arrivals.as_ref().map_or(0, |by_arrivals| by_arrivals.preferences),
         }
     }
 }

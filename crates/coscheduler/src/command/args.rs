@@ -39,7 +39,7 @@ pub struct Settings {
     /// processor only
     #[arg(long)]
     pub real_time: bool,
-    /// dynamic and sdca: share of each processor that local work keeps, such as 30%; the default is
+    /// dynamic, sdca: share of each processor that local work keeps, such as 30%; the default is
     /// 10%
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub local_share: Option<u32>,
@@ -115,9 +115,6 @@ impl Settings {
     /// # Errors
     /// A length is out of range, or a setting is not one of this mode.
     pub fn mode(&self, name: ModeName) -> Result<JobMode, String> {
-        if name.arrival_rule().is_some() {
-            return Err(format!("{name} cannot be applied to real jobs yet; the other modes can"));
-        }
         let usual = JobMode::from(name);
         let has_lengths = self.run_us.is_some() || self.stop_us.is_some();
         let windows = match usual.windows {
@@ -194,7 +191,7 @@ mod tests {
         let settings = parse("prio 1 --stop 5ms").unwrap().settings;
         assert!(settings.mode(ModeName::Prio).is_err() && settings.mode(ModeName::Explicit).is_ok());
         let settings = parse("sdca 1 --local-share 30%").unwrap().settings;
-        assert_eq!(settings.local_share, Some(300));
+        assert_eq!(settings.mode(ModeName::Sdca).map(|mode| mode.local_share), Ok(300));
         assert!(settings.mode(ModeName::Prio).is_err());
     }
 
