@@ -83,6 +83,9 @@ impl Lab {
         if options.whole {
             command.arg("--whole");
         }
+        if options.real_time {
+            command.arg("--real-time");
+        }
         if options.daemons {
             command.args(["--root-on", &options.root_on]);
         } else {

@@ -84,6 +84,9 @@ pub fn make(hierarchies: &[Hierarchy], options: &Options, node: &str) -> Result<
             path.push(LEAF);
         }
         fs::create_dir_all(&path).context(|| format!("make cgroup {}", path.display()))?;
+        if options.real_time && hierarchy.kind == "cgroup" && hierarchy.has("cpu") {
+            give_real_time(&lab, &path)?;
+        }
         own.push(path);
     }
     for (controller, limits) in limits(options) {
@@ -100,6 +103,23 @@ pub fn make(hierarchies: &[Hierarchy], options: &Options, node: &str) -> Result<
         }
     }
     Ok(own)
+}
+
+/// Gives the group of a node's processes a share of real time (version 1; `CONFIG_RT_GROUP_SCHED`).
+/// A group has at most what the group above it has. A kernel without such shares needs none.
+fn give_real_time(lab: &Path, group: &Path) -> Result<()> {
+    /// Microseconds of each second.
+    const SHARE_US: u64 = 50_000;
+    let file = |group: &Path| group.join("cpu.rt_runtime_us");
+    let Some(has_us) = fs::read_to_string(file(lab)).ok().and_then(|text| text.trim().parse::<u64>().ok()) else {
+        return Ok(());
+    };
+    let node = whole(group);
+    for (group, us) in [(lab, has_us + SHARE_US), (node, SHARE_US), (group, SHARE_US)] {
+        let file = file(group);
+        fs::write(&file, us.to_string()).context(|| format!("write {us} to {}", file.display()))?;
+    }
+    Ok(())
 }
 
 /// Gives the files to write, with their content, for version 1 (false) or 2 (true).

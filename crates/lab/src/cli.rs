@@ -71,6 +71,10 @@ pub enum Command {
         /// packages installed.
         #[arg(long)]
         whole: bool,
+        /// Give each node a twentieth of each processor for processes with real-time priority,
+        /// where control groups would have none; at most 18 nodes of a machine get it.
+        #[arg(long)]
+        real_time: bool,
         /// Number of additional nodes that are virtual machines (QEMU without KVM): Debian's stock
         /// kernel, a CPU without AVX2, and a clock that is 3 s ahead. Needs qemu-system-x86; the
         /// kernel's package is fetched on first use, and not installed.
@@ -172,6 +176,7 @@ fn act(Args { name, command }: Args) -> Result<u8> {
             delay,
             foreign,
             whole,
+            real_time,
             vm,
             vm_cpu,
             root_on,
@@ -190,6 +195,7 @@ fn act(Args { name, command }: Args) -> Result<u8> {
                 delay_us: delay,
                 foreign,
                 whole,
+                real_time,
                 daemons: !bare,
                 machines: vm,
                 machine_cpu: vm_cpu,

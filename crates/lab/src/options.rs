@@ -41,6 +41,10 @@ pub struct Options {
     /// Whether all nodes show this machine's programs, as n1 does.
     #[serde(default)]
     pub whole: bool,
+    /// Whether each node gets a share of real time, as machines have, where version 1 of control
+    /// groups gives none.
+    #[serde(default)]
+    pub real_time: bool,
     /// Whether to found a cluster and start a daemon on every node.
     pub daemons: bool,
     /// Number of additional nodes, after the others, that are virtual machines.
@@ -67,6 +71,7 @@ impl Options {
             delay_us: None,
             foreign: Vec::new(),
             whole: false,
+            real_time: false,
             daemons: true,
             machines: 0,
             machine_cpu: crate::machine::CPU.into(),

@@ -121,7 +121,7 @@ impl Node<'_> {
 #[test]
 fn no_process_of_two_jobs_runs_at_once() {
     let _alone = alone();
-    let lab = common::lab_of(&Options { daemons: false, ..common::options(8) });
+    let lab = common::lab_of(&Options { daemons: false, real_time: true, ..common::options(8) });
     let names: Vec<String> = (1..=8).map(|n| format!("n{n}")).collect();
     compile(&lab, &names);
     let nodes: Vec<Node<'_>> = names.into_iter().map(|name| Node { lab: &lab, name }).collect();
