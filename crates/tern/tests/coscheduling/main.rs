@@ -7,6 +7,7 @@ mod calls;
 mod common;
 mod gang;
 mod jobs;
+mod moved;
 #[path = "../parallel/programs.rs"]
 #[allow(dead_code, reason = "these tests use a part")]
 mod programs;
