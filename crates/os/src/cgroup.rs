@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 pub use frozen::Frozen;
 pub use hierarchy::{Hierarchy, detect};
-pub use subgroup::{Lever, Subgroup, Tree};
+pub use subgroup::{Lever, Subgroup, Tree, real_time_share};
 
 use crate::{Error, Result};
 

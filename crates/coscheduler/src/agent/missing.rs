@@ -1,5 +1,7 @@
 //! What a machine does not allow.
 
+use crate::levers::{Boost, Thread, began};
+
 /// Something that a mode would use, and cannot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum Missing {
@@ -26,4 +28,14 @@ pub enum Missing {
         "tasks get no larger share than other control groups and sessions (that needs root and version 1; --real-time may help)"
     )]
     Weight,
+}
+
+/// Prefers a thread. Tells what the machine does not allow.
+pub fn prefer(thread: &Thread, boost: Boost) -> Option<Missing> {
+    let Err(e) = thread.raise(boost) else { return None };
+    if boost == Boost::RealTime && thread.raise(Boost::Nice).is_ok() {
+        return Some(Missing::RealTime);
+    }
+    tracing::debug!("cosched: {e}");
+    (began(thread.key.pid) == Some(thread.key.began)).then_some(Missing::Priority)
 }

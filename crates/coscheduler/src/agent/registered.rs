@@ -234,15 +234,12 @@ impl Registered {
         if !self.comes_first() {
             return;
         }
-        let wanted = if self.mode.real_time { Boost::RealTime } else { Boost::Nice };
-        for thread in self.tasks.values().flat_map(|threads| threads.values()) {
-            let Err(e) = thread.raise(wanted) else { continue };
-            let falls_back = wanted == Boost::RealTime && thread.raise(Boost::Nice).is_ok();
-            if began(thread.key.pid) == Some(thread.key.began) {
-                tracing::debug!("cosched: {e}");
-                self.missing.insert(if falls_back { Missing::RealTime } else { Missing::Priority });
-            }
+        let wanted = Boost::of_tasks(self.mode.real_time, self.tasks.keys());
+        if self.mode.real_time && wanted == Boost::Nice {
+            self.missing.insert(Missing::RealTime);
         }
+        let threads = self.tasks.values().flat_map(|threads| threads.values());
+        self.missing.extend(threads.filter_map(|thread| super::missing::prefer(thread, wanted)));
     }
 
     /// Tells whether the tasks should stand still, or run, from now on; `None` if nothing changes.

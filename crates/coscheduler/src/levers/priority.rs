@@ -16,6 +16,13 @@ pub enum Boost {
 }
 
 impl Boost {
+    /// Chooses how these tasks are preferred: by real time if that is wanted, and if no control
+    /// group has them stand still for most of the time then.
+    pub fn of_tasks<'a>(real_time: bool, mut tasks: impl Iterator<Item = &'a ProcessKey>) -> Boost {
+        let is_possible = real_time && tasks.all(|task| has_real_time(task.pid));
+        if is_possible { Boost::RealTime } else { Boost::Nice }
+    }
+
     fn schedule(self) -> Schedule {
         match self {
             Boost::Nice => Schedule::LEAST_NICE,
@@ -27,6 +34,15 @@ impl Boost {
     pub fn is_one(schedule: Schedule) -> bool {
         [Schedule::LEAST_NICE, Schedule::ROUND_ROBIN].contains(&schedule)
     }
+}
+
+/// The least part of the time that a group must have for real time, thousandths: beyond it, tasks
+/// stand still.
+const REAL_TIME_LEAST: u64 = 500;
+
+/// Tells whether a task by real time could run for most of the time.
+fn has_real_time(pid: i32) -> bool {
+    os::cgroup::real_time_share(pid).is_none_or(|share| share >= REAL_TIME_LEAST)
 }
 
 /// A thread, and how it was scheduled before.

@@ -70,6 +70,17 @@ impl Tree {
     }
 }
 
+/// Tells which part of the time processes of real time in the group of this process may run,
+/// thousandths. `None`: groups have no such bound (version 2, or a kernel without
+/// `CONFIG_RT_GROUP_SCHED`).
+pub fn real_time_share(pid: i32) -> Option<u64> {
+    let group = Tree::with(Lever::Weigh).ok()??.group_of(pid).ok()?;
+    let number = |name: &str| std::fs::read_to_string(group.join(name)).ok()?.trim().parse::<i64>().ok();
+    let (runtime_us, period_us) = (number("cpu.rt_runtime_us")?, number("cpu.rt_period_us")?);
+    // -1: no bound.
+    (runtime_us >= 0 && period_us > 0).then(|| (runtime_us * 1000 / period_us).unsigned_abs())
+}
+
 fn has(options: &str, lever: Lever) -> bool {
     let controller = if lever == Lever::Freeze { "freezer" } else { "cpu" };
     options.split(',').any(|option| option == controller)

@@ -13,7 +13,7 @@ use std::os::fd::BorrowedFd;
 use cosched::{ArrivalRule, Member, ProcessKey, Processor, ProcessorSettings, TaskId};
 
 use super::members::Threads;
-use super::missing::Missing;
+use super::missing::{Missing, prefer};
 use crate::levers::{Boost, Thread};
 use sockets::Sockets;
 
@@ -37,6 +37,7 @@ pub struct ByArrivals {
     sockets: Sockets,
     processors: BTreeMap<usize, Processor>,
     places: BTreeMap<ProcessKey, Place>,
+    boost: Boost,
     /// The task that is preferred on each processor.
     preferred: BTreeMap<usize, ProcessKey>,
     /// Messages, or groups of such that came at once.
@@ -56,6 +57,7 @@ impl ByArrivals {
             sockets: Sockets::new()?,
             processors: BTreeMap::new(),
             places: BTreeMap::new(),
+            boost: Boost::Nice,
             preferred: BTreeMap::new(),
             arrivals: 0,
             preferences: 0,
@@ -72,6 +74,7 @@ impl ByArrivals {
         let gone: Vec<ProcessKey> = self.places.keys().filter(|task| !tasks.contains_key(task)).copied().collect();
         gone.into_iter().for_each(|task| self.forget(task, now_us));
         self.sockets.look(tasks.keys());
+        self.boost = Boost::of_tasks(true, tasks.keys());
         for task in tasks.keys() {
             self.note_state(*task, now_us);
         }
@@ -165,7 +168,7 @@ impl ByArrivals {
         let mut missing = BTreeSet::new();
         for task in kept.difference(&had) {
             self.preferences += 1;
-            missing.extend(threads(tasks, *task).filter_map(prefer));
+            missing.extend(threads(tasks, *task).filter_map(|thread| prefer(thread, self.boost)));
         }
         missing
     }
@@ -190,14 +193,4 @@ fn id(task: ProcessKey) -> TaskId {
 
 fn threads(tasks: &Tasks, task: ProcessKey) -> impl Iterator<Item = &Thread> {
     tasks.get(&task).into_iter().flat_map(|threads| threads.values())
-}
-
-/// Prefers a thread, by real time if that is allowed. Tells what is not.
-fn prefer(thread: &Thread) -> Option<Missing> {
-    let Err(e) = thread.raise(Boost::RealTime) else { return None };
-    if thread.raise(Boost::Nice).is_ok() {
-        return Some(Missing::RealTime);
-    }
-    tracing::debug!("cosched: {e}");
-    (crate::levers::began(thread.key.pid) == Some(thread.key.began)).then_some(Missing::Priority)
 }
