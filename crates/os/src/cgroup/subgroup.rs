@@ -191,6 +191,7 @@ mod tests {
             let Ok(group) = Subgroup::create(&tree, &parent, &name) else { continue };
             group.take(pid).unwrap();
             assert_eq!(tree.group_of(pid).unwrap(), group.dir());
+            assert!(real_time_share(pid).is_none_or(|share| share <= 1000));
             if lever == Lever::Freeze {
                 group.set_frozen(true).unwrap();
                 std::thread::sleep(std::time::Duration::from_millis(20));

@@ -110,6 +110,31 @@ END
     }
 }
 
+/// A machine with version 1 of control groups alone, and one with neither freezer nor shares.
+#[test]
+fn older_machines_have_windows_too() {
+    let _alone = alone();
+    let text = run(r#"
+        windows() {
+            busy; mkdir $1; trap "kill -9 $busy" EXIT
+            TERN_RUN=$PWD/$1 tern cosched explicit --run 1ms --stop 60s $busy > said 2>&1; cat said
+            until_ 'stands $busy'; grep freezer /proc/$busy/cgroup
+            kill -9 $(pgrep -f "^tern __cosched $PWD/$1"); runs $busy
+        }
+        export -f busy windows until_ fails stands runs ticks
+        unshare -m bash -ec 'umount /sys/fs/cgroup/unified; windows first'
+        echo second
+        unshare -m bash -ec 'cd /sys/fs/cgroup; umount unified freezer cpu; cd - > /dev/null; windows second'"#);
+    let (first, second) = text
+        .split_once(
+            "second
+",
+        )
+        .unwrap();
+    assert!(first.contains("freezer:/tern-cosched") && !first.contains("no freezer"), "{first}");
+    assert!(second.contains("no freezer") && second.contains("no larger share"), "{second}");
+}
+
 /// Words that fit nothing are refused with a reason.
 #[test]
 fn wrong_orders_are_refused() {
