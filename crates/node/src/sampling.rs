@@ -22,8 +22,9 @@ use crate::locks::lock;
 
 /// The most samplers at once.
 const SAMPLERS_MAX: usize = 4;
-/// A sampler ends if it is not asked for so long.
-const ASKED_WITHIN: Duration = Duration::from_secs(30);
+/// A sampler ends if it is not asked for so long: nobody reads its pipe, and it could not end by
+/// itself.
+const ASKED_WITHIN: Duration = Duration::from_secs(10);
 /// Bytes that the pipe of a sampler holds.
 const PIPE_BYTES: usize = 1 << 20;
 
@@ -54,12 +55,11 @@ impl Drop for Sampler {
 ///
 /// # Errors
 /// In words: the owner of this node does not allow it, or the sampler cannot be had.
-pub(crate) fn obey(daemon: &Daemon, name: &NodeName, sampling: Sampling) -> Result<Sampled, String> {
+pub(crate) fn obey(daemon: &Arc<Daemon>, name: &NodeName, sampling: Sampling) -> Result<Sampled, String> {
     if !daemon.policy.settings().netmon_by.includes(name.as_str()) {
         return Err(format!("its owner does not let {name} see its queues (there: tern policy set netmon-by={name})"));
     }
     let mut running = lock(&daemon.samplers.running);
-    running.retain(|_, sampler| sampler.asked.elapsed() < ASKED_WITHIN);
     match sampling {
         Sampling::Begin(order) => {
             if running.len() >= SAMPLERS_MAX {
@@ -68,7 +68,9 @@ pub(crate) fn obey(daemon: &Daemon, name: &NodeName, sampling: Sampling) -> Resu
             let sampler = begin(&daemon.options.run_dir, name, &order)?;
             tracing::info!("{name} samples the queues of this node for {} s", order.time_ms / 1000);
             let id = rand::random();
-            running.insert(id, sampler);
+            if running.insert(id, sampler).is_none() && running.len() == 1 {
+                daemon.runtime.spawn(end_forgotten(Arc::clone(daemon)));
+            }
             Ok(Sampled { id, ..Sampled::default() })
         }
         Sampling::Read { id } => {
@@ -83,6 +85,18 @@ pub(crate) fn obey(daemon: &Daemon, name: &NodeName, sampling: Sampling) -> Resu
             let sampler = running.get_mut(&id).filter(|sampler| sampler.whom == name.as_str());
             sampler.ok_or("the sampler has ended there")?.end();
             Ok(Sampled { id, ..Sampled::default() })
+        }
+    }
+}
+
+/// Ends samplers whose node does not ask any more, as long as there are samplers.
+async fn end_forgotten(daemon: Arc<Daemon>) {
+    loop {
+        tokio::time::sleep(ASKED_WITHIN).await;
+        let mut running = lock(&daemon.samplers.running);
+        running.retain(|_, sampler| sampler.asked.elapsed() < ASKED_WITHIN);
+        if running.is_empty() {
+            return;
         }
     }
 }

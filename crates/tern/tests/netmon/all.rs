@@ -71,6 +71,24 @@ fn every_node_samples_its_part() {
     assert!(times.iter().all(|at_us| *at_us > 0 && *at_us <= end_us), "{times:?} {end_us}");
 }
 
+/// The one who asked is killed: the other node ends its sampler.
+#[test]
+fn a_sampler_that_is_not_asked_any_more_ends() {
+    let lab = common::lab_of(&Options { whole: true, ..common::options(2) });
+    let run = |node: &str, script: &str| {
+        let output = lab.exec(node, ["timeout", "100", "bash", "-c", &format!("{TOOLS}\n{script}")]).unwrap();
+        assert!(output.status.success(), "{script}\n{}\n{}", output.text(), output.errors());
+        output.text()
+    };
+    run("n2", "tern policy set netmon-by=n1");
+    run("n1", "(setsid tern netmon --all -t 1000 -f=/tmp/all.dat > /dev/null 2>&1 < /dev/null & echo $! > /tmp/asker)");
+    // The brackets keep the search from finding itself.
+    let samplers = r#"$(ps ax -o args= | grep -c "netmon [-]f=-")"#;
+    run("n2", &format!("until_ '[ {samplers} = 1 ]'; echo it runs"));
+    run("n1", "kill -9 $(cat /tmp/asker)");
+    run("n2", &format!("until_ '[ {samplers} = 0 ]'; echo it has ended"));
+}
+
 /// A node in no cluster samples itself, and says so.
 #[test]
 fn without_a_cluster_this_node_is_sampled() {
