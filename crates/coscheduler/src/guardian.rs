@@ -7,7 +7,7 @@
 use std::io::{self, BufRead as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
 
 use cosched::ProcessKey;
 use os::cgroup::Subgroup;
@@ -93,22 +93,38 @@ impl Undo {
 #[derive(Debug)]
 pub struct Guardian {
     child: Child,
-    pipe: ChildStdin,
+    pipe: io::PipeWriter,
     told: Undo,
 }
 
 impl Guardian {
-    /// Starts one.
+    /// Starts one that has nothing to take back.
     ///
     /// # Errors
     /// Those of starting a process.
     pub fn start() -> io::Result<Guardian> {
-        let mut command = Command::new("/proc/self/exe");
+        Guardian::with(Undo::default())
+    }
+
+    /// Starts one that would have to take this back. It knows that from its beginning on, whatever
+    /// ends the agent meanwhile.
+    fn with(undo: Undo) -> io::Result<Guardian> {
+        /// A new pipe takes so many bytes while nobody reads.
+        const PIPE_BYTES: usize = 32_768;
+        let (reader, mut pipe) = io::pipe()?;
+        let line = line(&undo)?;
+        let (early, late) = if line.len() <= PIPE_BYTES { (line, Vec::new()) } else { (Vec::new(), line) };
+        pipe.write_all(&early)?;
         // In a group of its own: what ends the agent's group spares it.
-        let mut child =
-            command.arg0("tern").arg(ROLE).stdin(Stdio::piped()).stdout(Stdio::null()).process_group(0).spawn()?;
-        let pipe = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
-        Ok(Guardian { child, pipe, told: Undo::default() })
+        let child = Command::new("/proc/self/exe")
+            .arg0("tern")
+            .arg(ROLE)
+            .stdin(reader)
+            .stdout(Stdio::null())
+            .process_group(0)
+            .spawn()?;
+        pipe.write_all(&late)?;
+        Ok(Guardian { child, pipe, told: undo })
     }
 
     /// Tells the guardian all that it would have to take back. Starts another one if it has ended.
@@ -119,11 +135,10 @@ impl Guardian {
         if undo == self.told {
             return Ok(());
         }
-        if self.say(&undo).is_err() {
-            self.replace()?;
-            self.say(&undo)?;
+        match self.pipe.write_all(&line(&undo)?) {
+            Ok(()) => self.told = undo,
+            Err(_) => self.replace(undo)?,
         }
-        self.told = undo;
         Ok(())
     }
 
@@ -132,27 +147,24 @@ impl Guardian {
     /// # Errors
     /// None can be started.
     pub fn check(&mut self) -> io::Result<()> {
-        if self.child.try_wait()?.is_some() {
-            self.replace()?;
-            let told = self.told.clone();
-            self.say(&told)?;
+        match self.child.try_wait()? {
+            Some(_) => self.replace(self.told.clone()),
+            None => Ok(()),
         }
-        Ok(())
     }
 
-    fn say(&mut self, undo: &Undo) -> io::Result<()> {
-        let mut line = serde_json::to_vec(undo)?;
-        line.push(b'\n');
-        self.pipe.write_all(&line)
-    }
-
-    fn replace(&mut self) -> io::Result<()> {
-        let Guardian { child, pipe, .. } = Guardian::start()?;
-        self.pipe = pipe;
-        // The earlier one has ended; this reaps it.
-        let _ = std::mem::replace(&mut self.child, child).wait();
+    fn replace(&mut self, undo: Undo) -> io::Result<()> {
+        let mut earlier = std::mem::replace(self, Guardian::with(undo)?);
+        // It has ended; this reaps it.
+        let _ = earlier.child.wait();
         Ok(())
     }
+}
+
+fn line(undo: &Undo) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(undo)?;
+    line.push(b'\n');
+    Ok(line)
 }
 
 /// Waits for the end of the agent, and takes back what it did.

@@ -126,6 +126,8 @@ impl Registered {
         let mut before = std::mem::take(&mut self.tasks);
         let of = |task: &ProcessKey| (*task, members::threads(*task, before.remove(task).as_ref()));
         self.tasks = self.job.tasks().iter().filter(|task| taken.insert(**task)).map(of).collect();
+        // A process that has executed a daemon's program is a task no more.
+        before.values().flat_map(|threads| threads.values()).for_each(|thread| thread.lower());
         for task in self.tasks.keys() {
             if let Some(stop) = &mut self.stop
                 && let Err(e) = stop.prepare(task.pid)

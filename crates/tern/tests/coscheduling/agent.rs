@@ -22,6 +22,18 @@ fn tasks_stand_still_in_windows_and_daemons_do_not() {
         tern cosched off");
 }
 
+/// A task that executes a daemon's program is none any more.
+#[test]
+fn a_task_that_becomes_a_daemon_is_let_go() {
+    let _alone = alone();
+    run(r"
+        cp /bin/sh pvmd3; echo 'while :; do :; done' > loop
+        sh -c 'until [ -e go ]; do sleep 0.02; done; exec ./pvmd3 loop' & late=$!
+        tern cosched prio $late > said; is $(nice_of $late) -20
+        touch go; until_ 'is $(nice_of $late) 0 && isnt is_in_group $late'
+        is $(cat /proc/$late/comm) pvmd3");
+}
+
 /// What the agent did is taken back when it is killed, also if its first guardian was killed
 /// before.
 #[test]

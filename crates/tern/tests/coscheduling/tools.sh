@@ -6,7 +6,7 @@ export PVM_ROOT=/usr/lib/pvm3 PVM_ALLOW_ROOT=1 PVM_TMP=$PWD UCX_TLS=tcp,self MPI
 trap 'echo "line $LINENO: $BASH_COMMAND" >&2' ERR
 # What is left holds the output open, which the test reads to its end.
 trap 'status=$?; set +e; tern cosched off; kill -9 $(jobs -p) > /dev/null 2>&1; exit $status' EXIT
-fails() { echo "in vain: $1" >&2; tail -5 errors cosched.log >&2; exit 9; }
+fails() { echo "in vain: $1" >&2; tail -n 5 errors >&2; exit 9; }
 # until_ CONDITION: waits for it.
 until_() {
     local tries=0
