@@ -5,6 +5,7 @@
 mod common;
 mod libtern;
 mod local;
+mod mpi;
 mod sh;
 
 use std::path::Path;
