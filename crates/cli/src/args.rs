@@ -17,7 +17,7 @@ use control_protocol::guests::Whom;
 use identity::NodeName;
 
 pub use builds::{MAKE_HELP, Make, SPREAD_HELP, Shell, Spread, SpreadOptions};
-pub use moving::{MemoryStrategy, MoveArgs};
+pub use moving::MoveArgs;
 pub use sh::{SH_HELP, Sh};
 pub use trace::{TRACE_HELP, Trace};
 pub use usage::{Usage, UsageBy};

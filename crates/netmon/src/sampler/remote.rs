@@ -19,7 +19,7 @@ const PERIOD_NS: u64 = 300_000_000;
 const FAILURES_MAX: u32 = 10;
 /// A sampler that was told to end gives its last words in so many turns at most.
 const LAST_TURNS: u32 = 10;
-/// Objects of other nodes have numbers from here on, [`OBJECTS_MAX`] for each node.
+/// Objects of other nodes have numbers from here on, `OBJECTS_MAX` for each node.
 pub const FIRST_OBJECT: u32 = 1 << 31;
 const OBJECTS_MAX: u32 = 1 << 22;
 /// The most nodes that fit.

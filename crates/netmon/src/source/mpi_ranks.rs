@@ -1,7 +1,7 @@
 //! Ranks of MPI: the messages that came and that no receive wants, and the receives that wait,
 //! counted in the memory of a rank of Open MPI.
 //!
-//! `ompi_mpi_communicators` is exported by libmpi.so; [`open_mpi`] follows what lies behind it. The
+//! `ompi_mpi_communicators` is exported by libmpi.so; `open_mpi` follows what lies behind it. The
 //! rank runs meanwhile, and nothing in it is changed. MPICH keeps its queues where no symbol leads
 //! to (UCX, libfabric), and has no performance variables of MPI_T for them: a rank of MPICH is only
 //! told.
