@@ -415,7 +415,7 @@ impl Client {
                 return mount.write(&proto::status(unique, 0));
             }
             _ if self.promises(index, mount, &request, bytes) => return,
-            _ if !lock(&self.order).closed && self.knows(index, mount, &request, reply) => return,
+            _ if self.knows(index, mount, &request, reply) => return,
             Some(Opcode::Fsync) if self.is_told_by(&request) => return mount.write(&proto::status(unique, 0)),
             _ => {
                 if let (Some(Opcode::Setlk | Opcode::Setlkw), Ok(asked)) =

@@ -114,6 +114,11 @@ impl Client {
     /// Answers a request about a directory that home need not hear of. Returns whether it has.
     pub(super) fn knows(&self, index: u16, mount: &Mount, request: &Request<'_>, reply: &mut ReplyBuf) -> bool {
         let (node, mut args) = (request.header.nodeid, request.args());
+        // Of a home that is gone nothing is known.
+        let is_closed = lock(&self.order).closed;
+        if is_closed {
+            return false;
+        }
         let mut dirs = lock(&self.dirs);
         reply.clear();
         match request.opcode {
