@@ -51,7 +51,7 @@ const SCRIPTS: [Script; 11] = [
     Script {
         name: "make of small files",
         needs: "make",
-        lines: "printf 'all: $(patsubst %%,%%.o,%s)\\n%%.o:\\n\\techo $@ > $@\\n' \"$(seq -s' ' 40)\" > Makefile; make -s; rm *.o",
+        lines: "printf 'all: $(patsubst %%,%%.o,%s)\\n%%.o:\\n\\techo $@ > $@\\n' \"$(seq -s' ' 40)\" > Makefile; make -r -s; rm *.o",
     },
 ];
 
