@@ -14,7 +14,7 @@ const FDS: usize = 256;
 /// Bytes of a buffer.
 pub const BYTES: usize = 65_536;
 
-/// What is known of a descriptor.
+/// The bytes that were read ahead on a descriptor, and its kind.
 #[repr(C)]
 struct Buffer {
     kind: u32,
@@ -38,7 +38,7 @@ static BUFFERS: AtomicPtr<Buffers> = AtomicPtr::new(core::ptr::null_mut());
 static CODE_BEGIN: AtomicUsize = AtomicUsize::new(0);
 static CODE_END: AtomicUsize = AtomicUsize::new(0);
 
-/// What dladdr(3) tells.
+/// The result of dladdr(3).
 #[repr(C)]
 struct Found {
     file: *const c_char,

@@ -1,11 +1,11 @@
-//! The library that tasks of a coscheduled job preload (`tern cosched run`). It stands before the
-//! functions of the C library by which tasks wait for messages and read them.
+//! The library that tasks of a coscheduled job preload (`tern cosched run`). The library stands
+//! before the functions of the C library by which tasks wait for messages and read them.
 //!
 //! - **Spinning**: before a task waits, it polls for a short time ([`waits`]).
 //! - **Reading ahead**: PVM reads the 16 bytes of a fragment's header, looks for the next event,
-//!   and reads the body. With this library the first read takes all that the socket has, and what
-//!   follows is served from a buffer ([`reads`]). That holds for calls of libpvm3 alone; what
-//!   others read is not touched, unless libpvm3 has read ahead on the same descriptor.
+//!   and reads the body. With this library the first read takes all that the socket has, and later
+//!   ones are served from a buffer ([`reads`]). The library does so for calls of libpvm3 alone.
+//!   Reads of others go to the kernel, unless libpvm3 has read ahead on the same descriptor.
 //!
 //! Freestanding, so that the same file serves each C library. A file says which of both a task
 //! does, and is read again now and then, so that a mode can be switched under way ([`mode`]).

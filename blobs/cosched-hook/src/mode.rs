@@ -1,4 +1,4 @@
-//! What the task is to do: a file, whose path is in the environment.
+//! The orders to a task. They lie in a file, whose path is in the environment.
 //!
 //! The file has four bytes: `T`, 1 for reading ahead, and the time to spin, microseconds, as a
 //! number of two bytes, the lowest first.

@@ -52,7 +52,7 @@ unsafe fn read_waiting(fd: c_int, to: *mut u8, bytes: usize) -> isize {
     // SAFETY: behind what was taken.
     let more =
         unsafe { call(sys::RECVFROM, [fd as u64, to.add(count) as u64, (bytes - count) as u64, DO_NOT_WAIT, 0, 0]) };
-    // What failed now fails again when nothing waits.
+    // The next read, when nothing waits any more, finds the error again.
     count as isize + more.max(0) as isize
 }
 

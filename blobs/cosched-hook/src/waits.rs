@@ -1,5 +1,5 @@
-//! Waiting: select(2), poll(2) and epoll_wait(2). What was read ahead is ready at once; else the
-//! task polls for a short time before it gives its processor up.
+//! Waiting: select(2), poll(2) and epoll_wait(2). Bytes that were read ahead are ready at once.
+//! Else the task polls for a short time before it gives its processor up.
 
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicI64, Ordering};

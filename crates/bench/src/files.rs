@@ -14,7 +14,7 @@ struct Script {
     lines: &'static str,
 }
 
-/// What the scripts read; made once, in the benchmark's directory.
+/// Makes the files that the scripts read, once, in the benchmark's directory.
 const PREPARE: &str = "
 mkdir tree; for d in 1 2 3; do mkdir tree/$d; for f in $(seq 20); do head -c 20000 /dev/urandom > tree/$d/$f; done; done
 tar cf tree.tar tree

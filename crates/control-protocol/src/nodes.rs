@@ -42,14 +42,14 @@ enum Item {
     Named(String),
 }
 
-/// What a choice needs to know of one node.
+/// Facts of one node by which a choice is made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeFacts {
     /// The name of the node.
     pub name: String,
     /// The node that is asked.
     pub is_home: bool,
-    /// It is alive and takes guests.
+    /// Whether the node is alive and takes guests.
     pub takes_guests: bool,
     /// Runnable tasks for each processor, thousandths; absent: not known.
     pub load_milli: Option<u32>,
@@ -68,7 +68,7 @@ pub enum NodesError {
     Grammar {
         /// The text as given, shortened.
         text: String,
-        /// What is wrong with it.
+        /// The reason, in words.
         why: &'static str,
     },
     /// No node has this name.

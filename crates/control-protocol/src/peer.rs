@@ -65,7 +65,7 @@ pub enum PeerRequest {
         address: SocketAddr,
         /// The user whose processes it will have.
         owner: u32,
-        /// What they find in it.
+        /// The kind of the room.
         kind: RoomKind,
     },
     /// I am about to leave: close your rooms here that have no guests. Refused, in words, if one

@@ -1,4 +1,4 @@
-//! What `tern netmon` is told: where messages of processes that are away wait.
+//! The queues of processes that are away, for `tern netmon`.
 
 use serde::{Deserialize, Serialize};
 

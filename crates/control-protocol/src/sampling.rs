@@ -21,14 +21,14 @@ pub enum Sampling {
         /// Number of the sampler.
         id: u64,
     },
-    /// End the sampler. What it has recorded can still be read.
+    /// End the sampler. Its recording can still be read.
     End {
         /// Number of the sampler.
         id: u64,
     },
 }
 
-/// What is to be sampled, and for how long.
+/// An order to sample: the subjects, and the time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SamplingOrder {
     /// Period of the fast sampler, microseconds.

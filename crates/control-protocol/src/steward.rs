@@ -181,7 +181,7 @@ pub enum ToSteward {
     },
     /// The suspension is over.
     Wake,
-    /// What do processes find in the room? Answered by [`FromSteward::Kind`].
+    /// Which kind of room is this? Answered by [`FromSteward::Kind`].
     Kind,
     /// Where do messages of the room's processes wait? Answered by [`FromSteward::Queues`].
     Queues,
@@ -288,14 +288,14 @@ pub enum FromSteward {
     },
     /// The answer to [`ToSteward::Kind`].
     Kind {
-        /// What they find.
+        /// The kind of the room.
         kind: RoomKind,
     },
     /// The answer to [`ToSteward::Queues`].
     Queues(Box<RoomQueues>),
 }
 
-/// What the processes of a room find there.
+/// The surroundings that the processes of a room find there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RoomKind {
     /// Home: its files, sockets, host name and devices.

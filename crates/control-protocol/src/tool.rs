@@ -66,7 +66,7 @@ pub enum Request {
         force: bool,
         /// What becomes of processes that must go home.
         homecoming: Homecoming,
-        /// What the program finds where it runs. For [`RoomKind::NodeLocal`] the node is named.
+        /// The kind of the room for the program. For [`RoomKind::NodeLocal`] the node is named.
         kind: RoomKind,
     },
     /// Test the pair of this node and another.

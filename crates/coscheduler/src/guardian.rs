@@ -69,7 +69,7 @@ impl ThreadBefore {
 }
 
 impl Undo {
-    /// Takes all back. What fails is left: the processes that it was done to have mostly gone.
+    /// Takes all back. Failures are ignored: their processes have mostly ended.
     pub fn carry_out(&self) {
         for group in &self.groups {
             if let Err(e) = Subgroup::at(group.clone()).dissolve() {
@@ -106,8 +106,8 @@ impl Guardian {
         Guardian::with(Undo::default())
     }
 
-    /// Starts one that would have to take this back. It knows that from its beginning on, whatever
-    /// ends the agent meanwhile.
+    /// Starts a guardian that would have to take this back. The guardian knows its duty from its
+    /// beginning on, whatever ends the agent meanwhile.
     fn with(undo: Undo) -> io::Result<Guardian> {
         /// A new pipe takes so many bytes while nobody reads.
         const PIPE_BYTES: usize = 32_768;
@@ -155,7 +155,7 @@ impl Guardian {
 
     fn replace(&mut self, undo: Undo) -> io::Result<()> {
         let mut earlier = std::mem::replace(self, Guardian::with(undo)?);
-        // It has ended; this reaps it.
+        // The earlier guardian has ended and must be reaped.
         let _ = earlier.child.wait();
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! Coscheduling of real jobs (`tern cosched`, `tern gang`): what the rules of crate `cosched` say
 //! is done to processes of this machine.
 //!
-//! A user has one **agent** on a node (`agent`), a process that begins with the first job and
-//! ends after the last. It finds the processes of each job, and pulls the **levers** (`levers`):
+//! A user has one **agent** on a node (`agent`), a process that begins with the first job and ends
+//! after the last. The agent finds the processes of each job, and pulls the **levers** (`levers`):
 //! it has processes stand still and go on, and raises and lowers their priority. Before it does
 //! that for the first time, it tells its **guardian** (`guardian`) how to take that back. The
 //! guardian is a process that waits for the agent's end, however that comes, and then takes all

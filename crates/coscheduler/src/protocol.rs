@@ -1,4 +1,4 @@
-//! What the command and the agent say to each other: one packet of JSON each way.
+//! The talk of command and agent: one packet of JSON each way.
 
 use std::path::PathBuf;
 
@@ -66,7 +66,7 @@ pub struct JobReport {
     pub windows: Option<WindowLengths>,
     /// PIDs of the tasks.
     pub tasks: Vec<i32>,
-    /// What this machine does not allow, a sentence each.
+    /// The means that this machine does not allow, a sentence each.
     pub missing: Vec<String>,
     /// Time from the moment at which a window should have ended until the tasks had been stopped or
     /// started, microseconds.

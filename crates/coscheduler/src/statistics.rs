@@ -14,7 +14,7 @@ pub struct Times {
     last_us: VecDeque<u64>,
 }
 
-/// What users want to know of many times.
+/// A summary of many times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
     /// Number of times since the beginning.

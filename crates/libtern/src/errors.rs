@@ -6,7 +6,7 @@ use std::io;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Errno(pub i32);
 
-/// What most functions of this library come to.
+/// The result of most functions of this library.
 pub type Outcome<T> = Result<T, Errno>;
 
 impl From<io::Error> for Errno {

@@ -6,7 +6,7 @@ use control_protocol::tool::{Answer, Request};
 use crate::daemon;
 use crate::errors::{Errno, Outcome};
 
-/// Moves the calling process to a node, or home; it goes on there. It keeps home's files.
+/// Moves the calling process to a node, or home. The process goes on there, with home's files.
 pub fn to(node: &str) -> Outcome<()> {
     let pid = rustix::process::getpid().as_raw_nonzero().get();
     let to = (node != control_protocol::nodes::HOME).then(|| node.to_owned());

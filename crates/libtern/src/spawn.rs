@@ -14,7 +14,7 @@ pub struct Coming {
     report: OwnedFd,
 }
 
-/// Which of the two processes this is.
+/// One of the two processes after a fork.
 pub enum Forked {
     /// The child, and where it tells of its failure. Success is told by closing it.
     Child(Report),

@@ -163,7 +163,7 @@ impl Sender {
         }
     }
 
-    /// Starts the thread that writes posted frames. It ends with the sender.
+    /// Starts the thread that writes posted frames. The thread ends with the sender.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -179,7 +179,7 @@ impl Sender {
         std::thread::Builder::new().name("posts".into()).spawn(write).map(drop)
     }
 
-    /// Sends one frame that nobody waits for. It may be kept for a moment; call
+    /// Sends one frame that nobody waits for. The frame may be kept for a moment; call
     /// [`Sender::write_posts`] once before.
     ///
     /// # Errors

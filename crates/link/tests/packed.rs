@@ -1,21 +1,11 @@
 //! Compressed frames over a real link, and malformed ones.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use link::{Bulk, LinkError, Receiver, Sender};
-use room_protocol::{Kind, packed};
-use std::net::{TcpListener, TcpStream};
+mod common;
 
-fn pair() -> (Sender, Receiver) {
-    let dir = tempfile::tempdir().unwrap();
-    let name = identity::NodeName::new("n1").unwrap();
-    let node = identity::init(dir.path(), &name).unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let server = node.server_config();
-    let accepting = std::thread::spawn(move || link::accept(listener.accept().unwrap().0, server).unwrap());
-    let (sender, _, _) = link::connect(socket, node.client_config(), identity::server_name(&name).unwrap()).unwrap();
-    (sender, accepting.join().unwrap().1)
-}
+use common::pair;
+use link::{Bulk, LinkError};
+use room_protocol::{Kind, packed};
 
 #[test]
 fn compressible_frames_are_compressed_and_arrive_whole() {

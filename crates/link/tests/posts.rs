@@ -1,27 +1,16 @@
 //! Frames that nobody waits for.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use link::{Receiver, Sender};
-use room_protocol::Kind;
-use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
+mod common;
 
-fn pair() -> (Arc<Sender>, Receiver) {
-    let dir = tempfile::tempdir().unwrap();
-    let name = identity::NodeName::new("n1").unwrap();
-    let node = identity::init(dir.path(), &name).unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let server = node.server_config();
-    let accepting = std::thread::spawn(move || link::accept(listener.accept().unwrap().0, server).unwrap());
-    let (sender, _, _) = link::connect(socket, node.client_config(), identity::server_name(&name).unwrap()).unwrap();
-    (Arc::new(sender), accepting.join().unwrap().1)
-}
+use room_protocol::Kind;
+use std::sync::Arc;
 
 /// Posted frames arrive though nothing follows them, and keep their order among all frames.
 #[test]
 fn posted_frames_arrive_in_their_order() {
-    let (sender, mut receiver) = pair();
+    let (sender, mut receiver) = common::pair();
+    let sender = Arc::new(sender);
     sender.write_posts().unwrap();
     let mut body = Vec::new();
     for round in 0..20u64 {

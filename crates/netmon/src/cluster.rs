@@ -1,4 +1,4 @@
-//! What netmon asks of the cluster. The binary knows the way.
+//! Netmon's questions to the cluster. The binary knows the way.
 
 use control_protocol::queues::RoomQueues;
 use control_protocol::sampling::{Sampled, Sampling};

@@ -34,7 +34,7 @@ pub(crate) struct Target<'a> {
     pub(crate) name: &'a str,
     /// The node's CPU may lack what this one's has.
     pub(crate) any_cpu: bool,
-    /// What the process finds there.
+    /// The kind of the room.
     pub(crate) kind: RoomKind,
 }
 

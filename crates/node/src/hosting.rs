@@ -25,7 +25,7 @@ pub(crate) struct Wanted {
     pub(crate) address: SocketAddr,
     /// Whose processes it will have.
     pub(crate) owner: u32,
-    /// What they find in it.
+    /// The kind of the room.
     pub(crate) kind: RoomKind,
 }
 

@@ -195,7 +195,7 @@ struct Wish<'a> {
     force: bool,
     /// What becomes of processes that must go home.
     homecoming: Homecoming,
-    /// What the program finds there.
+    /// The kind of the room.
     kind: RoomKind,
 }
 

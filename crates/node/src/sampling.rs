@@ -129,7 +129,7 @@ impl Sampler {
     /// Has the sampler write its end. The rest of the recording is read as before.
     fn end(&mut self) {
         let pid = rustix::process::Pid::from_child(&self.child);
-        // It has not been waited for: the number is still its own.
+        // Nobody has waited for the sampler, so no other process has its number.
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::INT);
     }
 

@@ -31,7 +31,7 @@ pub const ROOM: u64 = (libc::CLONE_NEWUSER
     | libc::CLONE_NEWIPC
     | libc::CLONE_NEWCGROUP) as u64;
 
-/// What a room has of its own whose processes use the machine's network, host name and objects of
+/// The namespaces of a room whose processes use the machine's network, host name and objects of
 /// interprocess communication.
 pub const NODE_LOCAL_ROOM: u64 = ROOM & !((libc::CLONE_NEWNET | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC) as u64);
 

@@ -14,7 +14,7 @@ impl Keys {
     /// Takes over the terminal that is the standard input. Ctrl-C and Ctrl-Z act as before.
     ///
     /// # Errors
-    /// It is no terminal.
+    /// Standard input is no terminal.
     pub fn take() -> Result<Keys> {
         let doing = || "preparing the terminal".to_owned();
         let terminal =

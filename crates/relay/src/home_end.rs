@@ -59,7 +59,7 @@ pub struct Part {
     pub taken: u64,
 }
 
-/// What waits in a stream, as its home end knows.
+/// The bytes that wait in a stream, as its home end knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Account {
     /// Bytes that the room was sent and that the process has not taken.

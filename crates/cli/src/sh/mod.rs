@@ -54,7 +54,7 @@ pub(crate) fn sh(dirs: &Dirs, args: &Sh, host: Host) -> Result<u8, Error> {
     Ok(worst)
 }
 
-/// What `tern run --local --on NODE` is given.
+/// The arguments of `tern run --local --on NODE`.
 fn run_on(node: &str, args: &Sh) -> args::Run {
     args::Run {
         on: Some(node.to_owned()),

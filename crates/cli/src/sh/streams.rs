@@ -1,4 +1,4 @@
-//! What the nodes' commands print, and what they read.
+//! Output and input of the nodes' commands.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -63,7 +63,8 @@ impl Streams {
         Ok(())
     }
 
-    /// Begins to pass on standard input. It may have no end: this is not waited for.
+    /// Begins to pass on standard input. The command does not wait for the end of the input, as
+    /// there may be none.
     pub fn feed(&mut self) {
         let mut inputs = std::mem::take(&mut self.inputs);
         if inputs.is_empty() {

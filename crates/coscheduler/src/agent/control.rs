@@ -6,7 +6,8 @@ use std::path::PathBuf;
 
 use cosched::{ModeName, SpinLimit};
 
-/// The file of a job. It ends with this value, and then the tasks do neither.
+/// The file of a job. When this value is dropped, the file goes, and the tasks neither spin nor
+/// read ahead.
 #[derive(Debug)]
 pub struct Control(PathBuf);
 

@@ -23,7 +23,7 @@ pub struct Jobs {
     jobs: Vec<Registered>,
     last_number: u32,
     guardian: Guardian,
-    /// What the agent itself lacks.
+    /// The means that the agent itself lacks.
     missing: BTreeSet<Missing>,
 }
 

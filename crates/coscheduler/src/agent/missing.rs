@@ -1,4 +1,4 @@
-//! What a machine does not allow.
+//! The means that a machine does not allow.
 
 use crate::levers::{Boost, Thread, began};
 

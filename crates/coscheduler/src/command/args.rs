@@ -49,7 +49,7 @@ const HELP: &str = "\
 The mode ends with the job. `none` and `off` end it before. A job is switched to another mode by naming one of its processes again.
 Tasks spin and read ahead (spin, mxi, mxispin, priospin) if they were started below `tern cosched run MODE -- CMD`, and have a dynamic linker.
 Windows of explicit are counted from 1970, so nodes whose clocks agree run and stop at the same moments.
-Exit status: 0; 1 if the mode cannot be set; 2 for a wrong command line. What a machine does not allow is said, and the rest works.";
+Exit status: 0; 1 if the mode cannot be set; 2 for a wrong command line. The command says which means the machine does not allow, and does without them.";
 
 /// A command other than setting a mode.
 #[derive(Clone, Debug, Subcommand)]
@@ -103,7 +103,7 @@ pub struct GangArgs {
 
 const GANG_HELP: &str = "\
 Each job is these processes and all their descendants, as for `tern cosched`. On several nodes, give the command on each, with the jobs in the same order: turns are counted from 1970.
-What a stopped job has sent waits in its own sockets until the job's next turn. `tern cosched status` shows the time of the switches; `tern cosched off` ends the turns.";
+Messages of a stopped job wait in its own sockets until its next turn. `tern cosched status` shows the time of the switches; `tern cosched off` ends the turns.";
 
 /// The processes that name a job.
 #[derive(Clone, Debug)]

@@ -13,7 +13,7 @@ const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/cosched-hook.so
 const VARIABLE: &str = "TERN_COSCHED";
 const PRELOAD: &str = "LD_PRELOAD";
 
-/// What a job's first process needs for its tasks.
+/// The library and the file that a job's first process hands to its tasks.
 #[derive(Debug)]
 pub struct Preload {
     library: PathBuf,

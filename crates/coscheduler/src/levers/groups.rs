@@ -62,7 +62,7 @@ impl Groups {
     /// Has all processes stand still, or go on. Tries all groups.
     ///
     /// # Errors
-    /// That of the last group that failed.
+    /// A group refuses; the error is that of the last one.
     pub fn set_frozen(&mut self, frozen: bool) -> os::Result<()> {
         self.is_frozen = frozen;
         let mut done = Ok(());

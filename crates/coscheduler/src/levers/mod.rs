@@ -1,4 +1,4 @@
-//! What can be done to processes: have them stand still, and have them come first.
+//! The levers: processes are made to stand still, and made to come first.
 
 mod groups;
 mod priority;

@@ -19,7 +19,7 @@ pub struct StewardArgs {
     pub owner: u32,
     /// The room is lost when its node has been out of reach for so long, milliseconds.
     pub lost_after_ms: u32,
-    /// What processes find in the room.
+    /// The kind of the room.
     pub kind: RoomKind,
     /// Directory of sockets.
     pub run_dir: PathBuf,

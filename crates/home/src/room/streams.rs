@@ -181,7 +181,7 @@ impl HomeStreams {
 pub struct StreamState {
     /// Number of the stream: that of its stand-in, and which of its streams.
     pub id: u64,
-    /// What waits in either direction.
+    /// The bytes that wait in either direction.
     pub account: Account,
     /// The way that its bytes take.
     pub way: StreamWay,

@@ -1,9 +1,9 @@
-//! What the reply to a request means for later requests. The code is pure.
+//! The meaning of a reply for later requests. The code is pure.
 
 use super::behind::Promise;
 use crate::proto::{CreateIn, EntryOut, FsyncIn, Opcode, Request};
 
-/// What the reply to a request means for later writes.
+/// The meaning of the reply to a request for later requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bearing {
     /// Nothing at all.

@@ -47,7 +47,7 @@ pub(super) struct Promise {
     pub(super) reply: Promised,
 }
 
-/// What the guest is told.
+/// The answer that the guest has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Promised {
     /// All bytes of a write are written.

@@ -79,8 +79,8 @@ pub const FSYNC_FDATASYNC: u32 = 1 << 0;
 /// WRITE writes back pages of the kernel's cache.
 pub const WRITE_CACHE: u32 = 1 << 0;
 /// The room must not answer writes of this file system before home has made them, because too
-/// little space is free. It stands in the unused word of the reply to WRITE, between a room and its
-/// home only.
+/// little space is free. The mark stands in the unused word of the reply to WRITE, between a room
+/// and its home only.
 pub const SPACE_IS_SCARCE: u32 = 1;
 /// SETXATTR of an ACL: clear the set-group-id bit.
 pub const SETXATTR_ACL_KILL_SGID: u32 = 1 << 0;

@@ -2,7 +2,7 @@
 //!
 //! Open MPI's objects say themselves of which class they are: their first word points at the class,
 //! which names itself and its size (opal/class/opal_object.h). So no offset inside a communicator
-//! or a queue needs to be known of a build. What is known is the order of queues (`ompi/mca/pml/
+//! or a queue needs to be known of a build. Netmon knows the order of queues (`ompi/mca/pml/
 //! ob1/pml_ob1_comm.h`), the place of a list's length (opal/class/opal_list.h), and for bytes the
 //! layout of fragments, which is believed for one size of theirs alone.
 //!
@@ -18,7 +18,7 @@ pub trait Memory {
     fn read(&self, address: u64, bytes: &mut [u8]) -> Option<()>;
 }
 
-/// What waits in a rank, in all its communicators.
+/// Messages that wait in a rank, in all its communicators.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Queues {
     /// Messages that came and that no receive wants, as MPI_T counts them

@@ -1,8 +1,8 @@
 //! The text exposition format of Prometheus: the value now, and the maximum and quantiles since the
 //! text was written last.
 //!
-//! A quantile is one of time: a queue had at most that length for this share of it. It is too large
-//! by an eighth at most.
+//! A quantile is one of time: for this share of the time a queue had at most that length. The
+//! figure is too large by an eighth at most.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! What the live table shows, and the keys that change it.
+//! The view of the live table, and the keys that change it.
 
 /// The order of the table's lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl Sort {
     }
 }
 
-/// What the live table shows.
+/// The choice of lines in the live table, and their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct View {
     /// The order of lines.

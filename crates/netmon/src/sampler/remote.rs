@@ -117,7 +117,7 @@ struct Translation {
     place: Place,
     /// By how much the node's clock is ahead, microseconds.
     skew_us: i64,
-    /// What is added to the node's times, microseconds.
+    /// The difference that is added to the node's times, microseconds.
     offset_us: i64,
     objects: HashMap<u32, u32>,
 }

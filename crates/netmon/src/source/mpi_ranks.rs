@@ -62,7 +62,7 @@ struct Looked {
 /// So often a program without MPI is looked at.
 const LOOKS: u32 = 3;
 
-/// What [`Finder::find`] found.
+/// The result of [`Finder::find`].
 #[derive(Debug, Default)]
 pub struct Ranks {
     /// Processes with a library of MPI.

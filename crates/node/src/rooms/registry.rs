@@ -17,7 +17,7 @@ use crate::turns::Turns;
 pub(crate) struct Tenancy {
     /// The id of the user.
     pub(crate) owner: u32,
-    /// What they find there.
+    /// The kind of the room.
     pub(crate) kind: RoomKind,
 }
 

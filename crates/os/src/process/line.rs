@@ -3,7 +3,7 @@
 use super::{odd, slurp};
 use crate::Result;
 
-/// What one reading of /proc/TID/stat tells.
+/// One reading of /proc/TID/stat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     /// The kernel's name of the program, 15 bytes at most.

@@ -78,7 +78,7 @@ pub struct Shared {
     pub vigil: os::awake::Vigil,
     /// Whether the room is suspended.
     pub suspension: crate::state::suspension::Suspension,
-    /// What guests find here; set when the room is made.
+    /// The kind of this room; set when the room is made.
     pub kind: OnceLock<RoomKind>,
     /// Home's code for its processes, if guests may not use this kernel's.
     pub strange: OnceLock<crate::state::foreign_vdso::Strange>,

@@ -20,7 +20,7 @@ pub struct WardenArgs {
     pub ids: IdRange,
     /// Memory that all rooms of this node together may have, bytes.
     pub rooms_memory_bytes: u64,
-    /// What processes find in the room.
+    /// The kind of the room.
     pub kind: RoomKind,
     /// Directory of sockets.
     pub run_dir: PathBuf,

@@ -65,7 +65,7 @@ fn every_call_does_what_its_page_says() {
     assert_eq!(calls(&["choose", "n[2-3],home"]), "n2\nn3\nn1");
     assert_eq!(calls(&["execmove", "n2", "/bin/hostname"]), "n2");
     assert_eq!(calls(&["execmove", "home", "/bin/hostname"]), "n1");
-    // What the library had open is not the program's: it has what its caller gave it.
+    // The program has the descriptors that its caller gave it, and none of the library's.
     assert_eq!(calls(&["execmove", "n2", "/bin/ls", "/proc/self/fd"]).lines().filter(|fd| fd.len() == 1).count(), 4);
     assert_eq!(calls(&["rfork", "n2"]), "child ended with 9");
     assert_eq!(calls(&["move", "n3"]), "n3 n1 1");

@@ -13,7 +13,7 @@ use std::process::Command;
 
 use lab::{Lab, Output};
 
-/// What hangs fails.
+/// Ends a command that hangs, so that its test fails.
 const LIMITED: [&str; 4] = ["timeout", "--foreground", "--signal=KILL", "120"];
 
 /// A lab whose nodes let n1's processes use what is their own.

@@ -30,7 +30,7 @@ END
 chmod 755 configure
 "##;
 
-/// What is seen of a directory. Times count where the program sets them.
+/// Functions that show a directory. Times count where the program sets them.
 const LOOK: &str = r#"look() { (cd $1 && find . -path '*/.git/*' -prune -o $2 | sort; find . -path '*/.git/*' -prune -o -type f -exec sha256sum {} + | sort -k2); }
 with_times() { look $1 "-type d -printf '%p %m %T@\n' -o -printf '%p %m %n %s %l %T@\n'"; }
 without_times() { look $1 "-printf '%p %m %n %l\n'"; }
@@ -62,7 +62,6 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
 /// Runs all programs natively and by `how`, which runs a script; gives what differs.
 fn differences(how: &str) -> String {
     let lab = crate::common::lab_of(&crate::common::options(3));
-    let mut all = String::new();
     let mut script = format!("{PREPARE}\n{LOOK}\nnames() {{ (cd $1 && ls); }}\n{how}\n");
     for (name, program, look) in PROGRAMS {
         if !crate::common::is_installed(name) && !["rm", "configure"].contains(name) {
@@ -82,11 +81,10 @@ fn differences(how: &str) -> String {
     let text = output.text();
     let (differ, moves) = text.rsplit_once("moves ").unwrap();
     println!("moves: {moves}");
-    all += differ;
     if how.contains("tern move") {
         assert!(moves.trim().parse::<u32>().unwrap() > 5, "too few moves: {moves}\n{}", output.errors());
     }
-    all
+    differ.to_owned()
 }
 
 #[test]

@@ -34,8 +34,8 @@ fn a_task_that_becomes_a_daemon_is_let_go() {
         is $(cat /proc/$late/comm) pvmd3");
 }
 
-/// What the agent did is taken back when it is killed, also if its first guardian was killed
-/// before.
+/// A guardian takes the agent's doings back when the agent is killed, also if the first guardian
+/// was killed before.
 #[test]
 fn nothing_stays_stopped_or_preferred_when_the_agent_is_killed() {
     let _alone = alone();
@@ -68,7 +68,7 @@ fn a_stop_by_the_user_stays_what_it_was() {
         count() { tern cosched status --json | sed 's/.*count.:\([0-9]*\).*/\1/'; }
         until_ '[ $(count) -gt 20 ]'
         stands $busy; runs $busy2
-        kill -STOP $busy2; sleep 0.1; stands $busy2
+        kill -STOP $busy2; until_ '[ $(state_of $busy2) = T ]'; stands $busy2
         tern cosched off
         stands $busy; stands $busy2
         is $(state_of $busy)$(state_of $busy2) TT
@@ -94,7 +94,7 @@ fn descendants_belong_to_the_job_and_the_mode_ends_with_it() {
         tern cosched status --json | grep -qx '\[\]'");
 }
 
-/// An ordinary user can have windows. What is missing is said.
+/// An ordinary user can have windows. The command names the means that are missing.
 #[test]
 fn what_an_ordinary_user_lacks_is_said_and_the_rest_works() {
     let _alone = alone();

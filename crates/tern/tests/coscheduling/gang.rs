@@ -23,7 +23,7 @@ struct Ran {
 }
 
 impl Ran {
-    /// Reads the traces of one job on a node. What ran before `from_ns` is left out.
+    /// Reads the traces of one job on a node. Times before `from_ns` are left out.
     fn all(directory: &Path, from_ns: u64) -> Vec<Ran> {
         let read = |number: u32| std::fs::read_to_string(directory.join(number.to_string())).unwrap();
         let numbers = |line: &str| line.split(' ').map(|word| word.parse().unwrap()).collect::<Vec<u64>>();
@@ -136,7 +136,7 @@ fn no_process_of_two_jobs_runs_at_once() {
     }
 }
 
-/// What a job has sent when its turn ends waits for its next turn, and nothing is lost.
+/// Messages that are under way when a job's turn ends wait for its next turn, and none is lost.
 #[test]
 fn jobs_that_take_turns_lose_nothing() {
     if Library::Mpich.is_missing() {

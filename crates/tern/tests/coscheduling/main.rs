@@ -21,7 +21,7 @@ use lab::{Lab, Options};
 
 const TOOLS: &str = include_str!("tools.sh");
 
-/// Gives one lab of a node without a daemon. It goes down with the last test that uses it.
+/// Gives one lab of a node without a daemon. The lab goes down with the last test that uses it.
 fn shared() -> Arc<Lab> {
     static SHARED: Mutex<Weak<Lab>> = Mutex::new(Weak::new());
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! What people and other programs are shown: the live table, and Prometheus' text.
+//! The live table for people, and Prometheus' text for programs.
 
 use crate::on_first;
 

@@ -14,7 +14,7 @@ fn netmon_tells_how_well_it_keeps_100_us() {
         assert!(samples > 1000, "{samples} samples of {count} sockets in 3 s");
         let overlaps = text.lines().find(|line| line.starts_with("-- overlapped ")).unwrap();
         let is_told = text.lines().any(|line| line.contains("\"type\":\"note\"") && line.contains(DID_NOT_HOLD));
-        // What did not hold is said, and only that.
+        // Netmon names the period that did not hold, and no other.
         let share: f64 = overlaps.rsplit_once(' ').unwrap().1.parse().unwrap();
         assert_eq!(share > 1.0, is_told, "{overlaps}");
     }

@@ -23,7 +23,7 @@ const CHECK_US: u64 = 1_000;
 /// The tasks of a job with their threads.
 pub type Tasks = BTreeMap<ProcessKey, Threads>;
 
-/// What is known of a task.
+/// The processor of a task, and its CPU time until the last look.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     processor: usize,

@@ -1,8 +1,8 @@
 //! The sockets of tasks, which tell when messages come.
 //!
 //! The agent holds a duplicate of each connected stream, and has the kernel report each time that
-//! something comes on it (EPOLLET). It reads nothing. Because of the duplicate, the end of a
-//! connection that its task has closed is noticed by the other end when the agent looks next.
+//! something comes on it (EPOLLET). The agent reads nothing. Because of the duplicate, the other
+//! end of a connection notices that the task has closed it only when the agent looks next.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

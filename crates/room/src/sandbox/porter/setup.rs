@@ -14,13 +14,13 @@ pub struct Room {
     pub standins: OwnedFd,
     /// /proc/sys/kernel/ns_last_pid of the room.
     pub last_pid: File,
-    /// Which calls of its guests are seen.
+    /// The calls of its guests that tern sees.
     pub view: View,
     /// The machine's own root directory, if guests use its files.
     pub node: Option<OwnedFd>,
 }
 
-/// Which calls of guests their filter lets tern see.
+/// The calls of guests that their filter lets tern see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum View {
     /// Those that home must answer.
