@@ -141,6 +141,8 @@ impl Thread {
                 OP_THREAD_EXIT => self.leave(),
                 OP_EXIT => sys::exit_group(request.args[0]),
                 OP_DIE => signals::die(request.args[0] as i32),
+                // SAFETY: the steward ended the path by NUL, inside the buffer.
+                OP_DIE_WITH_CORE => unsafe { signals::die_with_core(request.args[0] as i32, self.data()) },
                 _ => (-38, 0),
             };
             self.reply(&request, result, out_bytes);

@@ -122,11 +122,51 @@ pub fn mask(set: u64) -> u64 {
 /// Ends the process as `signal` does by default, without a core: the core would be the blob's, not
 /// the program's.
 pub fn die(signal: i32) -> ! {
+    die_dumpable(signal, 0)
+}
+
+/// Ends the process as `signal` does by default, with a core in `directory`: the program's own core
+/// is elsewhere, and the parent shall learn that there is one. Without the directory there is none.
+///
+/// # Safety
+/// `directory` is a path, ended by NUL.
+pub unsafe fn die_with_core(signal: i32, directory: *const u8) -> ! {
+    // SAFETY: as the caller says.
+    let entered = unsafe { sys::call(sys::CHDIR, [directory as u64, 0, 0, 0, 0, 0]) } == 0;
+    die_dumpable(signal, u64::from(entered && leave_memory_out() && allow_core()))
+}
+
+fn die_dumpable(signal: i32, dumpable: u64) -> ! {
     const PR_SET_DUMPABLE: u64 = 4;
     set(signal, &Action { handler: SIG_DFL, flags: SA_RESTORER, restorer: restorer as *const () as u64, mask: 0 });
     mask(0);
     // SAFETY: a plain call on the own process.
-    unsafe { sys::call(sys::PRCTL, [PR_SET_DUMPABLE, 0, 0, 0, 0, 0]) };
+    unsafe { sys::call(sys::PRCTL, [PR_SET_DUMPABLE, dumpable, 0, 0, 0, 0]) };
     raise(signal);
     sys::exit_group(128 + signal as u64)
+}
+
+/// Has no memory go into a core (core(5), "Controlling which mappings are written").
+fn leave_memory_out() -> bool {
+    const PATH: &[u8] = b"/proc/self/coredump_filter\0";
+    const O_WRONLY: u64 = 1;
+    // SAFETY: live bytes; the path ends with NUL.
+    unsafe {
+        let fd = sys::call(sys::OPEN, [PATH.as_ptr() as u64, O_WRONLY, 0, 0, 0, 0]);
+        fd >= 0 && sys::call(sys::WRITE, [fd as u64, b"0".as_ptr() as u64, 1, 0, 0, 0]) == 1
+    }
+}
+
+/// Lets the kernel write a core as small as this process' is, if the hard limit allows one. The
+/// kernel writes none if the limit is below a page (`min_coredump` of fs/binfmt_elf.c).
+fn allow_core() -> bool {
+    const RLIMIT_CORE: u64 = 4;
+    const BYTES: u64 = 64 << 10;
+    let mut limits = [0u64; 2];
+    // SAFETY: the kernel reads and writes two words.
+    unsafe {
+        sys::call(sys::GETRLIMIT, [RLIMIT_CORE, limits.as_mut_ptr() as u64, 0, 0, 0, 0]);
+        limits[0] = limits[1].min(BYTES);
+        sys::call(sys::SETRLIMIT, [RLIMIT_CORE, limits.as_ptr() as u64, 0, 0, 0, 0]) == 0 && limits[0] > 0
+    }
 }

@@ -2,6 +2,7 @@
 
 use core::arch::{asm, naked_asm};
 
+pub const WRITE: u64 = 1;
 pub const OPEN: u64 = 2;
 pub const CLOSE: u64 = 3;
 pub const MMAP: u64 = 9;
@@ -15,6 +16,9 @@ pub const RECVMSG: u64 = 47;
 pub const GETSOCKOPT: u64 = 55;
 pub const CLONE: u64 = 56;
 pub const EXIT: u64 = 60;
+pub const CHDIR: u64 = 80;
+pub const GETRLIMIT: u64 = 97;
+pub const SETRLIMIT: u64 = 160;
 pub const PRCTL: u64 = 157;
 pub const ARCH_PRCTL: u64 = 158;
 pub const GETTID: u64 = 186;

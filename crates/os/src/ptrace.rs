@@ -61,7 +61,16 @@ pub enum Event {
     /// exit status (0..=255).
     Exited(u8),
     /// Killed by a signal.
-    Killed(u8),
+    Killed(Death),
+}
+
+/// How a signal has ended a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Death {
+    /// The signal.
+    pub signal: u8,
+    /// The kernel has written a core (WCOREDUMP of wait(2)).
+    pub has_core: bool,
 }
 
 /// Options of every tracee; children inherit them. A tracer that dies takes its tracees with it.
@@ -151,7 +160,7 @@ fn decode(tid: HostTid, status: i32) -> Event {
         return Event::Exited(libc::WEXITSTATUS(status) as u8);
     }
     if libc::WIFSIGNALED(status) {
-        return Event::Killed(libc::WTERMSIG(status) as u8);
+        return Event::Killed(Death { signal: libc::WTERMSIG(status) as u8, has_core: libc::WCOREDUMP(status) });
     }
     let stopped = Stopped { tid, unfiltered: false };
     let signal = libc::WSTOPSIG(status);

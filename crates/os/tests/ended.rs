@@ -1,7 +1,7 @@
 //! The end of a tracee that somebody was waiting for is told to whoever asks for all events, too.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use os::ptrace::{self, Event, HostTid};
+use os::ptrace::{self, Death, Event, HostTid};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ fn an_end_that_was_waited_for_is_not_lost() {
     child.kill().unwrap();
     loop {
         match ptrace::wait_for(tid).unwrap() {
-            Event::Killed(9) => break,
+            Event::Killed(Death { signal: 9, .. }) => break,
             Event::Exec(stopped, _) | Event::Other(stopped) | Event::Halt(stopped, _) => drop(stopped.resume(0)),
             other => panic!("{other:?}"),
         }
@@ -22,7 +22,7 @@ fn an_end_that_was_waited_for_is_not_lost() {
     let begun = Instant::now();
     loop {
         match ptrace::poll().unwrap() {
-            Some((ended, Event::Killed(9), _)) if ended == tid => break,
+            Some((ended, Event::Killed(Death { signal: 9, .. }), _)) if ended == tid => break,
             other => assert!(begun.elapsed() < Duration::from_secs(5), "{other:?}"),
         }
     }

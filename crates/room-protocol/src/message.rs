@@ -91,6 +91,8 @@ pub enum Ending {
     Exit(u8),
     /// Killed by this signal.
     Signal(u8),
+    /// Killed by this signal, and the hosting kernel has written a core (core(5)).
+    Core(u8),
 }
 
 /// Whose doing the end of a body was.

@@ -75,6 +75,9 @@ pub struct Deputy {
     pub lends: bool,
     /// ... and if the body has ended, ends with this then.
     pub ends_with: Option<Vec<u8>>,
+    /// Where its own core goes when it ends, so that nobody takes that for the program's. The
+    /// directory goes with this record.
+    pub core_dir: Option<tempfile::TempDir>,
     /// Its standard error, which nobody in the room has any more, and since when: perhaps the body
     /// has been killed, and there is something to say.
     pub stderr: Option<(std::time::Instant, OwnedFd)>,
@@ -113,6 +116,7 @@ impl Deputy {
             stopping: false,
             lends: false,
             ends_with: None,
+            core_dir: None,
             stderr: None,
             misses: None,
             state: None,

@@ -3,8 +3,10 @@
 use crate::deputy::channel;
 use crate::deputy::record::Phase;
 use crate::room::state::Room;
+use control_protocol::steward::RoomKind;
 use room_protocol::ToRoom;
 use room_protocol::message::{Cause, Ending};
+use tempfile::TempDir;
 
 /// Takes the word of the room that a body was made, or why not.
 pub fn placed(room: &Room, pid: i32, result: Result<(), (i32, String)>) {
@@ -72,7 +74,11 @@ pub fn exited(room: &Room, pid: i32, how: Ending, words: Option<String>) {
         deputy.stderr = None;
         let packet = match how {
             Ending::Exit(status) => channel::order(abi::OP_EXIT, [u64::from(status), 0], &[]),
-            Ending::Signal(signal) => {
+            Ending::Core(signal) if room.args.kind == RoomKind::NodeLocal => {
+                deputy.core_dir = core_dir(room, deputy.credentials.uid[1]);
+                with_core(signal, deputy.core_dir.as_ref())
+            }
+            Ending::Signal(signal) | Ending::Core(signal) => {
                 if os::process::dumps_core(signal.into()) {
                     tracing::info!(
                         pid,
@@ -93,6 +99,29 @@ pub fn exited(room: &Room, pid: i32, how: Ending, words: Option<String>) {
             false => deputy.end(packet, words.as_deref()),
         }
     }
+}
+
+/// The core lies on the node, with the program's memory. The parent learns that there is one, for
+/// the deputy leaves one, too: an empty one, in a directory that goes when the deputy has ended.
+fn with_core(signal: u8, core_dir: Option<&TempDir>) -> Vec<u8> {
+    use std::os::unix::ffi::OsStrExt as _;
+    match core_dir {
+        Some(core_dir) => {
+            let path = [core_dir.path().as_os_str().as_bytes(), b"\0"].concat();
+            channel::order(abi::OP_DIE_WITH_CORE, [u64::from(signal), 0], &path)
+        }
+        None => channel::order(abi::OP_DIE, [u64::from(signal), 0], &[]),
+    }
+}
+
+/// Makes a directory into which only this user can write.
+fn core_dir(room: &Room, user: u32) -> Option<TempDir> {
+    let made = tempfile::Builder::new().prefix("core-").tempdir_in(&room.args.run_dir);
+    let owned = made.and_then(|made| {
+        std::os::unix::fs::chown(made.path(), Some(user), None)?;
+        Ok(made)
+    });
+    owned.inspect_err(|e| tracing::warn!("no directory for a core of a deputy: {e}")).ok()
 }
 
 #[cfg(test)]

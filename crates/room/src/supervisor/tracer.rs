@@ -57,7 +57,7 @@ use crate::supervisor::tracer::state::suspension::Kept;
 use crate::supervisor::tracer::state::unsupported_clone::UnsupportedCalls;
 use os::ptrace::{self, Event, HostTid};
 use room_protocol::ToHome;
-use room_protocol::message::CallId;
+use room_protocol::message::{CallId, Ending};
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -259,11 +259,12 @@ impl Tracer {
             Event::Made(stopped, child) => self.born(stopped, child),
             Event::Other(stopped) => stopped.resume(0),
             Event::Exited(status) => {
-                self.ended(tid, room_protocol::message::Ending::Exit(status), usage);
+                self.ended(tid, Ending::Exit(status), usage);
                 Ok(())
             }
-            Event::Killed(signal) => {
-                self.ended(tid, room_protocol::message::Ending::Signal(signal), usage);
+            Event::Killed(ptrace::Death { signal, has_core }) => {
+                let how = if has_core { Ending::Core(signal) } else { Ending::Signal(signal) };
+                self.ended(tid, how, usage);
                 Ok(())
             }
         };

@@ -55,6 +55,15 @@ fn only_calls_about_processes_are_seen() {
     assert_eq!(child.wait().unwrap().signal().or(Some(9)), Some(9));
 }
 
+/// How a child in node-local mode ended, as its parent is told, and the cores that it left at home.
+const ENDED: &str = r#"
+import os
+pid = os.fork()
+if pid == 0: os.execvp("tern", "tern run --local --on n2 -- sh -c".split() + ["cd /tmp; kill -SEGV $$"])
+status = os.waitpid(pid, 0)[1]
+print(os.WTERMSIG(status), os.WCOREDUMP(status), [name for name in os.listdir(".") if "core" in name])
+"#;
+
 #[test]
 fn ends_and_signals_are_those_of_home() {
     let lab = lab(2);
@@ -62,6 +71,13 @@ fn ends_and_signals_are_those_of_home() {
     // The shell's own words about how its child ended: by which signal, and with its core.
     let script = "ulimit -c unlimited; tern run --local --on n2 -- sh -c 'kill -SEGV $$'; echo $?";
     assert_eq!(at_home(&lab, &["bash", "-c", script]).text(), "139");
+    let kept = lab.root("n1").unwrap().join("run/tern");
+    let core_dirs = || std::fs::read_dir(&kept).unwrap().filter(|f| f.as_ref().unwrap().file_name().to_string_lossy().starts_with("core-")).count();
+    for (limit, end) in [("unlimited", "11 True []"), ("0", "11 False []")] {
+        let script = format!("ulimit -c {limit}; cd /root; python3 -c '{ENDED}'");
+        assert_eq!(at_home(&lab, &["bash", "-c", &script]).text(), end);
+    }
+    crate::common::eventually("the directories of cores to go", || core_dirs() == 0);
     // A handler that the program has set takes a signal from home.
     let traps = "trap 'echo got; exit 3' TERM; echo ready; while :; do read -r line; done";
     let mut child =
