@@ -47,7 +47,9 @@ pub(crate) fn host(daemon: &Daemon, home: &NodeName, wanted: &Wanted) -> Result<
     if rooms >= rooms_max {
         return Err(Refusal::Full { name: me, rooms, rooms_max }.into());
     }
-    if wanted.kind == RoomKind::NodeLocal && !daemon.policy.settings().local_by.includes(home.as_str()) {
+    let settings = daemon.policy.settings();
+    let may_be_local = settings.local_by.includes(home.as_str()) || is_of_administrator(daemon, wanted, home.as_str());
+    if wanted.kind == RoomKind::NodeLocal && !may_be_local {
         return Err(failed(format!(
             "its owner does not let processes of {home} use its own files and network (there: tern policy set \
              local-by={home})"
@@ -65,6 +67,11 @@ pub(crate) fn host(daemon: &Daemon, home: &NodeName, wanted: &Wanted) -> Result<
         start_warden(daemon, wanted, &tenant).map_err(|e| failed(format!("the warden cannot be started: {e}")))?;
     tracing::info!("room {room} of user {} of {home} begins, on id range {id_range}", wanted.owner);
     hosted::note(run_dir, room, tenant, pid).map_err(|e| failed(format!("cannot be noted: {e}")))
+}
+
+/// Whether a room is that of the root of a home that this node's owner lets rule it.
+fn is_of_administrator(daemon: &Daemon, wanted: &Wanted, home: &str) -> bool {
+    wanted.kind == RoomKind::NodeLocal && wanted.owner == 0 && daemon.policy.settings().admin_by.includes(home)
 }
 
 /// No user keeps the home's others out, and no home other homes.
@@ -94,6 +101,7 @@ fn start_warden(daemon: &Daemon, wanted: &Wanted, tenant: &Tenant) -> std::io::R
     ];
     let mut args: Vec<&str> = words.iter().flat_map(|(name, value)| [*name, value.as_str()]).collect();
     args.extend((wanted.kind == RoomKind::NodeLocal).then_some(rooms::NODE_LOCAL));
+    args.extend(is_of_administrator(daemon, wanted, &tenant.home).then_some(rooms::NODE_ROOT));
     rooms::start_role(daemon, "__warden", wanted.room, &args)
 }
 

@@ -34,6 +34,8 @@ const ARRIVAL_WITHIN: Duration = Duration::from_secs(30);
 const SURVEY_AGE: Duration = Duration::from_secs(5);
 /// The word by which stewards and wardens are told that a room is node-local.
 pub(crate) const NODE_LOCAL: &str = "--node-local";
+/// The word that has a warden make a room whose root is this machine's own.
+pub(crate) const NODE_ROOT: &str = "--node-root";
 /// End of the names of stewards' sockets.
 const STEWARD: &str = "steward";
 

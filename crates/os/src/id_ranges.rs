@@ -18,11 +18,14 @@ const HALF: u32 = IDS / 2;
 /// Number of ranges. One less than fit: the last id of all is none (`(uid_t) -1`).
 pub const RANGES: u32 = (1 << 31) / IDS - 1;
 
-/// The range of one room.
+/// The ids of one room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IdRange {
-    number: u32,
-    owner: u32,
+pub struct IdRange(Ids);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ids {
+    Range { number: u32, owner: u32 },
+    Machine,
 }
 
 /// A line of a map: so many ids from `inside` on are those from `outside` on.
@@ -46,18 +49,34 @@ impl IdRange {
             let kind = std::io::Error::from(std::io::ErrorKind::InvalidInput);
             return Err(Error::new(format!("taking range {number} of {RANGES} ranges of user ids"), kind));
         }
-        Ok(IdRange { number, owner })
+        Ok(IdRange(Ids::Range { number, owner }))
+    }
+
+    /// Returns the machine's own ids: every user of the home is the user of the same number here.
+    pub fn of_machine() -> IdRange {
+        IdRange(Ids::Machine)
+    }
+
+    /// Whether these are the machine's own ids. The room then needs no user namespace.
+    pub fn is_machines(&self) -> bool {
+        self.0 == Ids::Machine
     }
 
     /// Returns the id here of the room's root.
     pub fn first(&self) -> u32 {
-        FIRST + self.number * IDS
+        match self.0 {
+            Ids::Range { number, .. } => FIRST + number * IDS,
+            Ids::Machine => 0,
+        }
     }
 
     /// Returns the lines of the map, at most two.
     pub fn extents(&self) -> Vec<Extent> {
+        let Ids::Range { owner, .. } = self.0 else {
+            return vec![Extent { inside: 0, outside: 0, count: u32::MAX }];
+        };
         let lowest = Extent { inside: 0, outside: self.first(), count: HALF };
-        let around = self.owner / HALF * HALF;
+        let around = owner / HALF * HALF;
         let count = HALF.min(u32::MAX - around);
         let owners = Extent { inside: around, outside: self.first() + HALF, count };
         if around == 0 { vec![lowest] } else { vec![lowest, owners] }
@@ -131,6 +150,16 @@ mod tests {
             }
             assert_eq!((outside(0), range.inside(0), range.inside(u32::MAX)), (Some(range.first()), None, None));
         }
+    }
+
+    #[test]
+    fn the_machines_own_ids_are_what_they_are() {
+        let own = IdRange::of_machine();
+        assert!(own.is_machines() && !IdRange::new(0, 0).unwrap().is_machines());
+        assert_eq!(
+            (own.first(), own.inside(1000), own.has(4_000_000_000), own.has(u32::MAX)),
+            (0, Some(1000), true, false)
+        );
     }
 
     #[test]

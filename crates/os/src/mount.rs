@@ -105,6 +105,12 @@ pub fn enter_root(root: &Path) -> Result<()> {
     std::env::set_current_dir("/").map_err(|e| Error::new("entering /", e))
 }
 
+/// Opens the mount namespace of this process, for setns(2).
+pub fn own_mounts() -> Result<OwnedFd> {
+    let path = "/proc/self/ns/mnt";
+    std::fs::File::open(path).map(OwnedFd::from).map_err(|e| Error::new(format!("opening {path}"), e))
+}
+
 /// Opens a directory or file only as a place (O_PATH).
 pub fn open_path(path: &Path) -> Result<OwnedFd> {
     let name = c(path)?;

@@ -35,6 +35,9 @@ pub const ROOM: u64 = (libc::CLONE_NEWUSER
 /// interprocess communication.
 pub const NODE_LOCAL_ROOM: u64 = ROOM & !((libc::CLONE_NEWNET | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC) as u64);
 
+/// The same, for processes whose root is the machine's own.
+pub const NODE_ROOT_ROOM: u64 = NODE_LOCAL_ROOM & !(libc::CLONE_NEWUSER as u64);
+
 /// Makes a child in new namespaces `flags`. `None` in the child; number and pidfd in the parent.
 ///
 /// # Safety

@@ -90,6 +90,8 @@ pub struct Settings {
     /// Homes whose processes may use this node's own files, network and devices, as far as
     /// everybody may.
     pub local_by: RootOn,
+    /// Homes whose root is root of this node, too, in node-local mode; it may halt the node.
+    pub admin_by: RootOn,
     /// Nodes whose owners may see the queues of this one (`tern netmon --all`).
     pub netmon_by: RootOn,
     /// Users who have opted in with all their processes.
@@ -112,6 +114,7 @@ impl Default for Settings {
             root_on: RootOn::default(),
             drain_by: RootOn::default(),
             local_by: RootOn::default(),
+            admin_by: RootOn::default(),
             netmon_by: RootOn::default(),
             users: BTreeSet::new(),
             params: Params::default(),
@@ -166,6 +169,7 @@ impl Settings {
             "accept" => self.accept = value.parse().map_err(|_| range(Accept::ALLOWED))?,
             "root-on" => self.root_on = value.parse().map_err(|_| range(RootOn::ALLOWED))?,
             "local-by" => self.local_by = value.parse().map_err(|_| range(RootOn::ALLOWED))?,
+            "admin-by" => self.admin_by = value.parse().map_err(|_| range(RootOn::ALLOWED))?,
             "drain-by" => self.drain_by = value.parse().map_err(|_| range(RootOn::ALLOWED))?,
             "netmon-by" => self.netmon_by = value.parse().map_err(|_| range(RootOn::ALLOWED))?,
             "mode" => {
@@ -247,7 +251,7 @@ impl Settings {
     }
 
     /// Lists the settings that name nodes.
-    fn node_rows(&self) -> [(&'static str, String, String, &'static str); 4] {
+    fn node_rows(&self) -> [(&'static str, String, String, &'static str); 5] {
         let row = |name, nodes: &RootOn, text| (name, nodes.to_string(), RootOn::ALLOWED.to_owned(), text);
         [
             row(
@@ -260,6 +264,11 @@ impl Settings {
                 "local-by",
                 &self.local_by,
                 "Nodes whose processes may use this one's own files, network and devices (tern run --local)",
+            ),
+            row(
+                "admin-by",
+                &self.admin_by,
+                "Nodes whose root is root of this one, too, in node-local mode, and may halt it (tern halt)",
             ),
             row(
                 "netmon-by",

@@ -11,6 +11,11 @@ pub(crate) fn set(ids: IdRange) {
     let _ = OWN.set(ids);
 }
 
+/// Whether the room's ids are this machine's own: its root is the machine's.
+pub(crate) fn are_the_machines() -> bool {
+    OWN.get().is_some_and(IdRange::is_machines)
+}
+
 /// Returns the id here of the room's root. Until ids are set it is root's own, which the room does
 /// not know: nothing is served by it.
 pub(crate) fn root() -> u32 {

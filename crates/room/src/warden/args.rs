@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 /// `--room ID --home NODE --connect ADDR:PORT --owner UID --id-range N --rooms-memory BYTES
-/// --run-dir DIR --state DIR [--node-local]`
+/// --run-dir DIR --state DIR [--node-local [--node-root]]`
 #[derive(Clone, Debug)]
 pub struct WardenArgs {
     /// Name of the room, 32 hexadecimal digits.
@@ -52,7 +52,10 @@ impl WardenArgs {
         Ok(WardenArgs {
             room: room_id(&value("--room")?).ok_or_else(|| ArgsError("--room is no room's name".into()))?,
             home: value("--home")?,
-            ids: IdRange::new(id("--id-range")?, id("--owner")?).map_err(|e| ArgsError(e.to_string()))?,
+            ids: match words.iter().any(|word| word == "--node-root") {
+                true => IdRange::of_machine(),
+                false => IdRange::new(id("--id-range")?, id("--owner")?).map_err(|e| ArgsError(e.to_string()))?,
+            },
             rooms_memory_bytes: number("--rooms-memory")?,
             connect: connect.parse().map_err(|e| ArgsError(format!("--connect {connect}: {e}")))?,
             kind: if words.iter().any(|word| word == "--node-local") { RoomKind::NodeLocal } else { RoomKind::Home },

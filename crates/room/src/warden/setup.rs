@@ -215,11 +215,11 @@ type Forked = (HostTid, Channels, Vec<i32>, Vec<OwnedFd>);
 fn fork_porter(devices: usize, args: &WardenArgs) -> Result<Forked, WardenError> {
     let ids = &args.ids;
     // Taken before the fork: it belongs to the machine's own mounts, which the porter leaves.
-    let node = match args.kind {
-        RoomKind::Home => None,
-        RoomKind::NodeLocal => Some(os::mount::open_path(std::path::Path::new("/"))?),
+    let (node, flags) = match args.kind {
+        RoomKind::Home => (None, os::namespace::ROOM),
+        RoomKind::NodeLocal if ids.is_machines() => (Some(os::mount::own_mounts()?), os::namespace::NODE_ROOT_ROOM),
+        RoomKind::NodeLocal => (Some(os::mount::open_path(std::path::Path::new("/"))?), os::namespace::NODE_LOCAL_ROOM),
     };
-    let flags = if node.is_some() { os::namespace::NODE_LOCAL_ROOM } else { os::namespace::ROOM };
     let (commands, their_commands) = os::socket::pair()?;
     let (notices, their_notices) = os::socket::pair()?;
     let (spares, their_spares) = os::socket::pair()?;
@@ -240,7 +240,9 @@ fn fork_porter(devices: usize, args: &WardenArgs) -> Result<Forked, WardenError>
         None => return Err(WardenError::Room("the porter could not open /dev/fuse (its log says why)".into())),
     };
     let devices = numbers.iter().map(|n| pidfd.get_fd(*n)).collect::<os::Result<Vec<_>>>()?;
-    os::namespace::map_ids(pid, &ids.extents())?;
+    if !ids.is_machines() {
+        os::namespace::map_ids(pid, &ids.extents())?;
+    }
     Ok((HostTid(pid), Channels { commands, notices, spares }, numbers, devices))
 }
 

@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 use crate::{at_home, build, lab, local};
 
 /// The first id of those that rooms have on the machine that hosts them (`os::id_ranges`).
-const FIRST_ROOM_ID: u32 = 1 << 31;
+pub const FIRST_ROOM_ID: u32 = 1 << 31;
 
 #[test]
 fn files_network_and_name_are_the_nodes_and_the_process_is_homes() {
@@ -72,7 +72,12 @@ fn ends_and_signals_are_those_of_home() {
     let script = "ulimit -c unlimited; tern run --local --on n2 -- sh -c 'kill -SEGV $$'; echo $?";
     assert_eq!(at_home(&lab, &["bash", "-c", script]).text(), "139");
     let kept = lab.root("n1").unwrap().join("run/tern");
-    let core_dirs = || std::fs::read_dir(&kept).unwrap().filter(|f| f.as_ref().unwrap().file_name().to_string_lossy().starts_with("core-")).count();
+    let core_dirs = || {
+        std::fs::read_dir(&kept)
+            .unwrap()
+            .filter(|f| f.as_ref().unwrap().file_name().to_string_lossy().starts_with("core-"))
+            .count()
+    };
     for (limit, end) in [("unlimited", "11 True []"), ("0", "11 False []")] {
         let script = format!("ulimit -c {limit}; cd /root; python3 -c '{ENDED}'");
         assert_eq!(at_home(&lab, &["bash", "-c", &script]).text(), end);

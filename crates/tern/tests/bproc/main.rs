@@ -1,6 +1,7 @@
 //! One process space as BProc had it: node-local mode, and commands on many nodes.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod admin;
 #[path = "../common/mod.rs"]
 mod common;
 mod libtern;

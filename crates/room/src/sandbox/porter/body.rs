@@ -23,7 +23,8 @@ pub const MARK_FILTERED: u64 = 1;
 /// First argument of a mark: exec failed, and the third argument is the error number.
 pub const MARK_FAILED: u64 = 2;
 
-/// Fourth argument of a mark: the number of the node's root directory, or this.
+/// Fourth argument of a mark: the number of the node's root directory (of its mount namespace, where
+/// root of home is the machine's own), or this.
 pub const NO_NODE: u64 = u64::MAX;
 
 /// In rax at the trap of a body that is ready to be rebuilt from an image.
@@ -33,6 +34,12 @@ pub const MARK_EMPTY: u64 = MARK_WORD ^ 1;
 /// nothing else (capabilities(7): CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, FSETID, KILL,
 /// SETGID, SETUID, SETFCAP not).
 pub const KEPT_CAPABILITIES: u64 = 0b1111_1111;
+
+/// Those of home's capabilities that guests of this room keep: all, where root of home is the
+/// machine's own.
+pub fn kept_capabilities() -> u64 {
+    if ids::are_the_machines() { u64::MAX } else { KEPT_CAPABILITIES }
+}
 
 /// Bit of CAP_IPC_LOCK (capabilities(7)).
 pub const IPC_LOCK: u64 = 1 << 14;
@@ -108,7 +115,7 @@ fn become_who(place: &Place, enters_node: bool) -> Result<()> {
         libc::umask(place.umask);
         libc::setpriority(libc::PRIO_PROCESS, 0, place.nice);
     }
-    namespace::keep_capabilities(KEPT_CAPABILITIES | more);
+    namespace::keep_capabilities(kept_capabilities() | more);
     // What a change of user does to them home's kernel says (`warden/tracer/rights.rs`).
     namespace::keep_capabilities_of_others()?;
     let who = &place.credentials;
@@ -127,13 +134,13 @@ fn become_who(place: &Place, enters_node: bool) -> Result<()> {
 /// Those that the program has at home. What is moved here may still take those that it needs until
 /// its image is in place. `more` the program has, too, until the tracer takes it away.
 fn take_capabilities(place: &Place, more: u64) -> Result<()> {
-    let own = place.credentials.capabilities;
+    let (own, kept) = (place.credentials.capabilities, kept_capabilities());
     let permitted = match place.arrival {
-        Some(_) => KEPT_CAPABILITIES | namespace::CHECKPOINT_RESTORE,
-        None => own.permitted & KEPT_CAPABILITIES,
+        Some(_) => kept | namespace::CHECKPOINT_RESTORE,
+        None => own.permitted & kept,
     };
-    let effective = own.effective & own.permitted & KEPT_CAPABILITIES;
-    let inheritable = own.inheritable & KEPT_CAPABILITIES;
+    let effective = own.effective & own.permitted & kept;
+    let inheritable = own.inheritable & kept;
     let ambient = own.ambient & inheritable & own.permitted;
     let [permitted, effective, inheritable] = [permitted, effective, inheritable].map(|set| set | more);
     namespace::take_capabilities(CapabilitySets { permitted, effective, inheritable }, ambient | more)
@@ -222,7 +229,7 @@ fn mark(mark: Mark) {
 fn inherited(fd: BorrowedFd<'_>, given: &[Descriptor]) -> Result<RawFd> {
     let behind = given.iter().map(|d| d.fd + 1).max().unwrap_or(0).max(LOWEST_INHERITED);
     // SAFETY: makes a descriptor, which nothing here closes.
-    os_check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD, behind) }, "handing the node's root directory on")
+    os_check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD, behind) }, "handing the node's files on")
 }
 
 /// Programs rarely have so many descriptors.

@@ -15,7 +15,11 @@
 //! Only the tracer may have the program make chroot(2): the filter hands that call to the warden,
 //! which refuses it otherwise. The capability for it, which counts in the room's user namespace
 //! alone, goes at the same moment.
+//!
+//! Where root of home is the machine's own root (`admin-by`), the program enters the machine's mount
+//! namespace instead (setns(2)): what it mounts is mounted for all. It keeps its capabilities.
 
+use crate::sandbox::ids;
 use crate::sandbox::porter::body::SYS_CHROOT;
 use crate::supervisor::tracer::Tracer;
 use crate::supervisor::tracer::injected::with_inside;
@@ -89,10 +93,21 @@ fn enter(stopped: Stopped, trap: Trap) -> Result<(Stopped, Result<(), TraceError
     };
     with_inside(stopped, Duration::ZERO, |inside, at| {
         let at = at.wrapping_sub(SCRATCH_BYTES);
+        if ids::are_the_machines() {
+            enter_mounts(inside, trap.root)?;
+            return change_directory(inside, at, &directory);
+        }
         change_root(inside, at, trap.root)?;
         change_directory(inside, at, &directory)?;
         drop_rights(inside, at, kept)
     })
+}
+
+fn enter_mounts(inside: &mut Inside, mounts: u64) -> Result<(), TraceError> {
+    let args = [mounts, libc::CLONE_NEWNS as u64, 0, 0, 0, 0];
+    inside.must("entering the node's mount namespace", libc::SYS_setns, args)?;
+    inside.must("closing the node's mount namespace", libc::SYS_close, [mounts, 0, 0, 0, 0, 0])?;
+    Ok(())
 }
 
 fn change_root(inside: &mut Inside, at: u64, root: u64) -> Result<(), TraceError> {

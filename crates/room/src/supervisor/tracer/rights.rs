@@ -6,7 +6,7 @@
 //! body has SECBIT_NO_SETUID_FIXUP, so that each of these is set for itself.
 
 use crate::sandbox::ids;
-use crate::sandbox::porter::body::KEPT_CAPABILITIES;
+use crate::sandbox::porter::body::kept_capabilities;
 use crate::state::due_before_return::Due;
 use crate::supervisor::tracer::Tracer;
 use crate::supervisor::tracer::injected::with_inside;
@@ -22,7 +22,7 @@ const BELOW_STACK_BYTES: usize = 512;
 
 /// Those of home's capabilities that a guest has.
 pub fn kept(home: Capabilities) -> Capabilities {
-    within(home, KEPT_CAPABILITIES)
+    within(home, kept_capabilities())
 }
 
 /// Those that are among these, in sets that the kernel takes.
@@ -162,6 +162,6 @@ mod tests {
         let has = Capabilities { permitted: 0b101, effective: 0b1, inheritable: 0b100, ambient: 0b100, bounding: 0b1 };
         assert_eq!(within(all, 0b101), has);
         assert_eq!(raising(0b101).map(|args| args[2]).collect::<Vec<_>>(), [0, 2]);
-        assert_eq!(kept(all).permitted, KEPT_CAPABILITIES);
+        assert_eq!(kept(all).permitted, crate::sandbox::porter::body::KEPT_CAPABILITIES);
     }
 }
