@@ -25,9 +25,9 @@ pub const OP_THREAD_EXIT: u32 = 3;
 pub const OP_EXIT: u32 = 4;
 /// End the process as signal `args[0]` does by default; no reply.
 pub const OP_DIE: u32 = 5;
-/// End the process as signal `args[0]` does by default, and leave a core, so that its parent is told
-/// of one (WCOREDUMP of wait(2)); no reply. Data holds a directory for it, ended by NUL, in which a
-/// core with a relative name goes. The core has next to nothing of the blob's memory.
+/// End the process as signal `args[0]` does by default, and leave a core, so that its parent is
+/// told of one (WCOREDUMP of wait(2)); no reply. Data holds a directory for it, ended by NUL, in
+/// which a core with a relative name goes. The core has next to nothing of the blob's memory.
 pub const OP_DIE_WITH_CORE: u32 = 21;
 /// The program changed (exec): data holds `args[0]` bytes of argument strings, then, if `args[1]`
 /// is not zero, the path of its file, ended by NUL.

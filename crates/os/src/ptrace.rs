@@ -67,7 +67,7 @@ pub enum Event {
 /// How a signal has ended a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Death {
-    /// The signal.
+    /// Number of the signal.
     pub signal: u8,
     /// The kernel has written a core (WCOREDUMP of wait(2)).
     pub has_core: bool,

@@ -78,7 +78,8 @@ pub fn dispatch(room: &Arc<Shared>, listener: &Arc<OwnedFd>, notice: Notice) {
         (Some(_), Some(row)) if matches!(row.name, "chroot" | "setns") && room.filtering.may(host_tid) => {
             waiting.answer(Answer::Continue);
         }
-        // Where it is, and home's root is the machine's own, the thread may leave what it was given.
+        // Where it is, and home's root is the machine's own, the thread may leave what it was
+        // given.
         (Some(_), Some(row)) if row.name == "chroot" && crate::sandbox::ids::are_the_machines() => {
             waiting.answer(Answer::Continue);
         }

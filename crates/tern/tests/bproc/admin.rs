@@ -13,8 +13,8 @@ fn mounts(lab: &Lab, node: &str) -> String {
     local(lab, node, &["cat", "/proc/mounts"]).text()
 }
 
-/// A lab whose second node has no programs (nodes have home's where a test asks for them), and whose
-/// owner lets root of n1 rule it.
+/// A lab whose second node has no programs (nodes have home's where a test asks for them), and
+/// whose owner lets root of n1 rule it.
 fn lab_with_bare_node() -> Lab {
     let lab = lab(2);
     assert!(lab.exec("n2", ["tern", "policy", "set", "admin-by=n1"]).unwrap().status.success());

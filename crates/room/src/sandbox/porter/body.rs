@@ -23,8 +23,8 @@ pub const MARK_FILTERED: u64 = 1;
 /// First argument of a mark: exec failed, and the third argument is the error number.
 pub const MARK_FAILED: u64 = 2;
 
-/// Fourth argument of a mark: the number of the node's root directory (of its mount namespace, where
-/// root of home is the machine's own), or this.
+/// Fourth argument of a mark: the number of the node's root directory (of its mount namespace,
+/// where root of home is the machine's own), or this.
 pub const NO_NODE: u64 = u64::MAX;
 
 /// In rax at the trap of a body that is ready to be rebuilt from an image.

@@ -16,8 +16,9 @@
 //! which refuses it otherwise. The capability for it, which counts in the room's user namespace
 //! alone, goes at the same moment.
 //!
-//! Where root of home is the machine's own root (`admin-by`), the program enters the machine's mount
-//! namespace instead (setns(2)): what it mounts is mounted for all. It keeps its capabilities.
+//! Where root of home is the machine's own root (`admin-by`), the program enters the machine's
+//! mount namespace instead (setns(2)): what it mounts is mounted for all. It keeps its
+//! capabilities.
 
 use crate::sandbox::ids;
 use crate::sandbox::porter::body::SYS_CHROOT;
