@@ -1,7 +1,10 @@
 //! The command line of the tool.
 
 mod builds;
+mod copy;
 mod moving;
+mod nodes;
+mod power;
 mod sh;
 mod trace;
 mod usage;
@@ -17,7 +20,10 @@ use control_protocol::guests::Whom;
 use identity::NodeName;
 
 pub use builds::{MAKE_HELP, Make, SPREAD_HELP, Shell, Spread, SpreadOptions};
+pub use copy::{COPY_HELP, Copy, Place};
 pub use moving::MoveArgs;
+pub use nodes::NodeList;
+pub use power::{POWER_HELP, Power};
 pub use sh::{SH_HELP, Sh};
 pub use trace::{TRACE_HELP, Trace};
 pub use usage::{Usage, UsageBy};
@@ -72,8 +78,8 @@ pub enum Command {
         #[arg(long)]
         force: bool,
     },
-    /// List the nodes
-    Nodes(Output),
+    /// List the nodes, or say who of this home may use them
+    Nodes(NodeList),
     /// List the processes that were started here and run on other nodes; for root also the guests
     Ps(Output),
     /// List the guests: processes of other homes that run on this node
@@ -125,6 +131,15 @@ pub enum Command {
     /// Run a command on one node or many, with each node's own files and network (node-local mode)
     #[command(after_help = SH_HELP)]
     Sh(Sh),
+    /// Copy files to nodes, or from them, by the nodes' own files
+    #[command(after_help = COPY_HELP)]
+    Cp(Copy),
+    /// Power nodes off, after their guests have left
+    #[command(after_help = POWER_HELP)]
+    Halt(Power),
+    /// Start nodes again, after their guests have left
+    #[command(after_help = POWER_HELP)]
+    Reboot(Power),
     /// Run GNU make with jobs on idle hosts
     #[command(after_help = MAKE_HELP)]
     Make(Make),

@@ -6,6 +6,7 @@
 mod address;
 mod args;
 mod client;
+mod copy;
 mod drain;
 mod error;
 mod evict;
@@ -14,6 +15,7 @@ mod join;
 mod moving;
 mod nodes;
 mod policy;
+mod power;
 mod run;
 mod sh;
 mod show;
@@ -27,6 +29,7 @@ use std::os::fd::OwnedFd;
 
 use control_protocol::address::Reach;
 use control_protocol::facts::{Finding, Grade};
+use control_protocol::power::PowerOrder;
 use control_protocol::queues::RoomQueues;
 use control_protocol::sampling::{Sampled, Sampling};
 use control_protocol::steward::Program;
@@ -34,6 +37,7 @@ use control_protocol::tool::{Answer, PresenceWord, Request};
 use serde::Serialize;
 
 pub use args::{Command, Dirs, Output, RUN_ABOUT, RUN_HELP, Run, address, seconds};
+pub use copy::{PACK_ROLE, UNPACK_ROLE, role as copy_role};
 pub use error::Error;
 pub use spread::job;
 
@@ -101,6 +105,9 @@ fn execute(command: &Command, dirs: &Dirs, host: Host) -> Result<u8, Error> {
             (host.become_deputy)(channel, &program)
         }
         Command::Sh(args) => sh::sh(dirs, args, host),
+        Command::Cp(args) => copy::copy(dirs, args),
+        Command::Halt(args) => power::power(dirs, args, PowerOrder::Halt),
+        Command::Reboot(args) => power::power(dirs, args, PowerOrder::Reboot),
         Command::Init(args) => init(dirs, args, host),
         Command::Join(args) => {
             let identity = join::join(&dirs.state, args)?;
@@ -109,7 +116,10 @@ fn execute(command: &Command, dirs: &Dirs, host: Host) -> Result<u8, Error> {
         }
         Command::Invite(args) => invite(dirs, args),
         Command::Leave { force } => evict::leave(dirs, *force, host).map(|()| 0),
-        Command::Nodes(output) => list_nodes(dirs, *output),
+        Command::Nodes(args) => match &args.nodes {
+            Some(nodes) => nodes::set(dirs, nodes, &args.set).map(|()| 0),
+            None => list_nodes(dirs, args.output),
+        },
         Command::Ps(output) => ps(dirs, *output),
         Command::Guests(output) => evict::guests(dirs).map(|guests| evict::print(*output, &guests)),
         Command::Evict(args) => evict::evict(dirs, args),
@@ -320,6 +330,8 @@ struct NodeJson<'a> {
     load: Option<&'a control_protocol::facts::Load>,
     load_age_ms: Option<u64>,
     suspended: Option<control_protocol::tool::Suspension>,
+    rights: control_protocol::rights::NodeRights,
+    group: Option<&'a str>,
 }
 
 impl<'a> From<&'a [control_protocol::tool::NodeRow]> for NodesJson<'a> {
@@ -334,6 +346,8 @@ impl<'a> From<&'a [control_protocol::tool::NodeRow]> for NodesJson<'a> {
             load: r.load.as_ref().map(|(l, _)| l),
             load_age_ms: r.load.map(|(_, age)| age),
             suspended: r.suspended,
+            rights: r.rights,
+            group: r.group.as_deref(),
         };
         NodesJson(rows.iter().map(row).collect())
     }

@@ -8,7 +8,7 @@ use crate::{Dirs, Error, client};
 /// Chooses the nodes that the text stands for now.
 pub(crate) fn chosen(dirs: &Dirs, nodes: &Nodes) -> Result<Vec<String>, Error> {
     match client::ask(dirs, &Request::Nodes)? {
-        Answer::Nodes(rows) => Ok(nodes.choose(&rows.iter().map(facts).collect::<Vec<_>>())?),
+        Answer::Nodes(rows) => Ok(nodes.choose(&facts(&rows))?),
         _ => Err(client::unexpected()),
     }
 }
@@ -22,17 +22,21 @@ pub(crate) fn one(dirs: &Dirs, text: &str) -> Result<String, Error> {
     Ok(chosen(dirs, &nodes)?.swap_remove(0))
 }
 
-fn facts(row: &NodeRow) -> NodeFacts {
-    let load = row.load.map(|(load, _)| load);
-    let full = |milli: u32| u64::from(milli).max(1);
-    NodeFacts {
-        name: row.name.clone(),
-        is_home: row.here,
-        takes_guests: row.alive && row.suspended.is_none() && load.is_none_or(|load| load.rooms_max > 0),
-        load_milli: load.map(|load| {
-            let each = u64::from(load.runnable_milli) * 1000 / full(load.capacity_milli);
-            u32::try_from(each).unwrap_or(u32::MAX)
-        }),
-        group: None,
-    }
+/// Says about nodes who of this home may use them. Nodes may be down.
+pub(crate) fn set(dirs: &Dirs, nodes: &Nodes, changes: &[String]) -> Result<(), Error> {
+    let Answer::Nodes(rows) = client::ask(dirs, &Request::Nodes)? else { return Err(client::unexpected()) };
+    let there = |row| NodeFacts { takes_guests: true, may_use: true, ..row };
+    let nodes = nodes.choose(&facts(&rows).into_iter().map(there).collect::<Vec<_>>())?;
+    client::ask(dirs, &Request::SetNodes { nodes, changes: changes.to_vec() }).map(drop)
+}
+
+fn facts(rows: &[NodeRow]) -> Vec<NodeFacts> {
+    let (user, groups) = (rustix::process::geteuid().as_raw(), groups());
+    rows.iter().map(|row| NodeFacts::of(row, user, &groups)).collect()
+}
+
+fn groups() -> Vec<u32> {
+    let more = rustix::process::getgroups().unwrap_or_default();
+    let own = rustix::process::getegid();
+    std::iter::once(own).chain(more).map(rustix::process::Gid::as_raw).collect()
 }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use control_protocol::facts::{Availability, Finding, Grade, Load};
 use control_protocol::history::ago;
+use control_protocol::rights::NodeState;
 use control_protocol::tool::{NodeRow, PsRow, WhyReport};
 
 /// The silence of a node from which on it is shown, milliseconds. Below it, the next packet may
@@ -67,6 +68,7 @@ pub(crate) fn nodes(rows: &[NodeRow]) -> String {
 pub(crate) fn state(row: &NodeRow) -> &'static str {
     match row.suspended {
         Some(_) => "suspended",
+        None if row.alive && row.rights.state == NodeState::Unavailable => "unavailable",
         None if row.alive => "alive",
         None => "down",
     }

@@ -8,8 +8,10 @@
 //!
 //! [`Nodes::parse`] knows no cluster, and so refuses only text that never names nodes.
 //! [`Nodes::choose`] asks a list of nodes what the text stands for. No node is named twice, and the
-//! order is that of the text.
+//! order is that of the text. A group is what root of home calls the node's (`tern nodes --set`);
+//! nodes that home does not let the user use are left out, unless they are named.
 
+use crate::tool::NodeRow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -53,8 +55,26 @@ pub struct NodeFacts {
     pub takes_guests: bool,
     /// Runnable tasks for each processor, thousandths; absent: not known.
     pub load_milli: Option<u32>,
-    /// The group that it belongs to.
-    pub group: Option<String>,
+    /// Whether home lets the user who asks use it.
+    pub may_use: bool,
+    /// The group that it belongs to, by its name and by its number.
+    pub groups: Vec<String>,
+}
+
+impl NodeFacts {
+    /// The facts of a row of `tern nodes`, for a user with these groups.
+    pub fn of(row: &NodeRow, user: u32, groups: &[u32]) -> NodeFacts {
+        let load = row.load.map(|(load, _)| load);
+        let each = load.map(|load| u64::from(load.runnable_milli) * 1000 / u64::from(load.capacity_milli).max(1));
+        NodeFacts {
+            name: row.name.clone(),
+            is_home: row.here,
+            takes_guests: row.alive && row.suspended.is_none() && load.is_none_or(|load| load.rooms_max > 0),
+            may_use: row.rights.check(user, groups).is_ok(),
+            load_milli: each.map(|each| u32::try_from(each).unwrap_or(u32::MAX)),
+            groups: row.group.iter().cloned().chain([row.rights.group.to_string()]).collect(),
+        }
+    }
 }
 
 /// Below this load a node is idle, thousandths of a runnable task for each processor.
@@ -159,7 +179,7 @@ impl Nodes {
 
 /// Nodes other than home that can be used.
 fn others(cluster: &[NodeFacts]) -> impl Iterator<Item = &NodeFacts> {
-    cluster.iter().filter(|node| node.takes_guests && !node.is_home)
+    cluster.iter().filter(|node| node.takes_guests && node.may_use && !node.is_home)
 }
 
 fn matching<'a>(item: &Item, cluster: &'a [NodeFacts]) -> Result<Vec<&'a str>, NodesError> {
@@ -169,7 +189,7 @@ fn matching<'a>(item: &Item, cluster: &'a [NodeFacts]) -> Result<Vec<&'a str>, N
     match item {
         Item::All => names(&|_| true),
         Item::Idle => names(&|node| node.load_milli.is_some_and(|load| load < IDLE_BELOW_MILLI)),
-        Item::Group(group) => names(&|node| node.group.as_ref() == Some(group)),
+        Item::Group(group) => names(&|node| node.groups.contains(group)),
         Item::Home => Ok(cluster.iter().filter(|node| node.is_home).map(|node| node.name.as_str()).collect()),
         Item::Named(name) => {
             let found = cluster.iter().find(|node| node.name == *name);

@@ -9,6 +9,7 @@ use crate::drain::{DrainOrder, DrainReport};
 use crate::facts::{Facts, Load};
 use crate::guests::{LeaveReason, TakenBack};
 use crate::hosts::{Claim, Granted, Holder};
+use crate::power::PowerOrder;
 use crate::sampling::{Sampled, Sampling};
 use crate::steward::{RoomId, RoomKind};
 
@@ -118,6 +119,9 @@ pub enum PeerRequest {
     },
     /// Root of my node wants yours to be drained. Refused unless your owner allows that.
     Drain(DrainOrder),
+    /// Root of my node wants your machine to halt, or to start again. Answered by
+    /// [`PeerAnswer::Done`]. Refused unless your owner allows that.
+    Power(PowerOrder),
     /// A program of mine wants to hold your node, or holds it. Answered by [`PeerAnswer::Granted`],
     /// or refused in words.
     ClaimHost {

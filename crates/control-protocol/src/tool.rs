@@ -17,7 +17,9 @@ use crate::guests::{HostedGuest, Insist, Remaining, Whom};
 use crate::history::Event;
 use crate::hosts::{HeldHosts, HostsOrder};
 use crate::moves::{HopReport, MoveOptions, Progress};
+use crate::power::PowerOrder;
 use crate::queues::RoomQueues;
+use crate::rights::NodeRights;
 use crate::sampling::{Sampled, Sampling};
 use crate::steward::{Guest, RoomKind};
 use crate::usage::UsageReport;
@@ -148,6 +150,20 @@ pub enum Request {
         node: Option<String>,
         /// The question or order.
         order: DrainOrder,
+    },
+    /// Halt another node, or start it again (root). Answered by [`Answer::Done`].
+    Power {
+        /// The name of the node.
+        node: String,
+        /// Which of the two.
+        order: PowerOrder,
+    },
+    /// Say who of this home may use nodes (root). Answered by [`Answer::Done`].
+    SetNodes {
+        /// The names of the nodes.
+        nodes: Vec<String>,
+        /// `state=`, `owner=`, `group=`, `mode=`, each with its value.
+        changes: Vec<String>,
     },
     /// Get hosts for a program, or give them back. Answered by [`Answer::Hosts`].
     Hosts(HostsOrder),
@@ -379,6 +395,10 @@ pub struct NodeRow {
     pub suspended: Option<Suspension>,
     /// Newest load that has come, and its age in milliseconds.
     pub load: Option<(Load, u64)>,
+    /// What this home says about it.
+    pub rights: NodeRights,
+    /// The name of its group at home, if root has given it one.
+    pub group: Option<String>,
 }
 
 /// A process that is away.

@@ -339,9 +339,17 @@ pub fn forget(dir: &Path) -> Result<(), Error> {
     let store = Store::new(dir);
     // This file goes first: without it the directory is no identity, whatever else remains.
     store.remove("node.json")?;
-    for file in
-        ["node.key", "authority.key", "gossip.key", "node.pem", "authority.pem", "members.json", "listen", "usage.json"]
-    {
+    for file in [
+        "node.key",
+        "authority.key",
+        "gossip.key",
+        "node.pem",
+        "authority.pem",
+        "members.json",
+        "listen",
+        "usage.json",
+        "nodes.json",
+    ] {
         store.remove(file)?;
     }
     for file in store.list(invite::DIR)? {

@@ -41,7 +41,8 @@ static int list_nodes(void)
     if (count < 0)
         return failed("tern_nodes");
     for (int at = 0; at < count; at++)
-        printf("%s %d %d\n", nodes[at].name, nodes[at].state, nodes[at].is_here);
+        printf("%s %d %d %d:%d %04o\n", nodes[at].name, nodes[at].state, nodes[at].is_here, (int)nodes[at].owner,
+               (int)nodes[at].group, nodes[at].mode);
     return 0;
 }
 

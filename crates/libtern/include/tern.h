@@ -17,6 +17,7 @@ extern "C" {
 #define TERN_NODE_DOWN 0
 #define TERN_NODE_UP 1
 #define TERN_NODE_SUSPENDED 2
+#define TERN_NODE_UNAVAILABLE 3 /* root of home alone uses it (tern nodes --set) */
 
 struct tern_node {
     char name[TERN_NAME_BYTES];
@@ -24,6 +25,9 @@ struct tern_node {
     int is_here;        /* it is the node that was asked */
     int cores;          /* 0: not known */
     int runnable_milli; /* runnable tasks, thousandths; -1: not known */
+    uid_t owner;        /* who of home may use it: owner, group, execute bits */
+    gid_t group;
+    mode_t mode;
 };
 
 struct tern_process {

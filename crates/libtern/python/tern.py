@@ -19,6 +19,9 @@ class Node(ctypes.Structure):
         ("is_here", ctypes.c_int),
         ("cores", ctypes.c_int),
         ("runnable_milli", ctypes.c_int),
+        ("owner", ctypes.c_uint),
+        ("group", ctypes.c_uint),
+        ("mode", ctypes.c_uint),
     ]
 
     @property

@@ -9,6 +9,9 @@
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::os::fd::RawFd;
 
+use control_protocol::rights::NodeState;
+use control_protocol::tool::NodeRow;
+
 use crate::errors::{Errno, Outcome, to_c};
 use crate::placing::{Command, become_on};
 use crate::spawn::{Coming, Forked, fork};
@@ -27,6 +30,9 @@ pub struct Node {
     is_here: c_int,
     cores: c_int,
     runnable_milli: c_int,
+    owner: u32,
+    group: u32,
+    mode: u32,
 }
 
 /// A process: `struct tern_process` of the header.
@@ -46,6 +52,17 @@ pub struct Io {
     fds: [c_int; 3],
 }
 
+/// Home lets root alone use the node (`TERN_NODE_UNAVAILABLE`).
+const UNAVAILABLE: c_int = 3;
+
+fn state(row: &NodeRow) -> c_int {
+    match row.suspended {
+        Some(_) => SUSPENDED,
+        None if row.alive && row.rights.state == NodeState::Unavailable => UNAVAILABLE,
+        None => c_int::from(row.alive) * UP,
+    }
+}
+
 /// The node is alive (`TERN_NODE_UP`).
 const UP: c_int = 1;
 /// The node has said that it does not answer for a while (`TERN_NODE_SUSPENDED`).
@@ -57,10 +74,13 @@ pub unsafe extern "C" fn tern_nodes(nodes: *mut Node, most: c_int) -> c_int {
         rows.iter()
             .map(|row| Node {
                 name: name(&row.name),
-                state: if row.suspended.is_some() { SUSPENDED } else { c_int::from(row.alive) * UP },
+                state: state(row),
                 is_here: row.here.into(),
                 cores: row.load.map_or(0, |(load, _)| number(load.cores)),
                 runnable_milli: row.load.map_or(-1, |(load, _)| number(load.runnable_milli)),
+                owner: row.rights.owner,
+                group: row.rights.group,
+                mode: row.rights.mode.into(),
             })
             .collect()
     });

@@ -33,18 +33,9 @@ pub fn node_of(pid: i32) -> Outcome<String> {
 /// The nodes that a text of `tern sh` names.
 pub fn named(text: &str) -> Outcome<Vec<String>> {
     let nodes_of = Nodes::parse(text).map_err(|_| Errno(libc::EINVAL))?;
-    let facts: Vec<NodeFacts> = nodes()?.iter().map(facts).collect();
+    let user = rustix::process::geteuid().as_raw();
+    let more = rustix::process::getgroups().unwrap_or_default().into_iter();
+    let groups: Vec<u32> = more.chain([rustix::process::getegid()]).map(rustix::process::Gid::as_raw).collect();
+    let facts: Vec<NodeFacts> = nodes()?.iter().map(|row| NodeFacts::of(row, user, &groups)).collect();
     nodes_of.choose(&facts).map_err(|_| Errno(libc::ENXIO))
-}
-
-fn facts(row: &NodeRow) -> NodeFacts {
-    let load = row.load.map(|(load, _)| load);
-    let each = load.map(|load| u64::from(load.runnable_milli) * 1000 / u64::from(load.capacity_milli).max(1));
-    NodeFacts {
-        name: row.name.clone(),
-        is_home: row.here,
-        takes_guests: row.alive && row.suspended.is_none() && load.is_none_or(|load| load.rooms_max > 0),
-        load_milli: each.map(|each| u32::try_from(each).unwrap_or(u32::MAX)),
-        group: None,
-    }
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use control_protocol::drain::DrainOrder;
 use control_protocol::guests::HostedGuest;
 use control_protocol::peer::{PeerAnswer, PeerRequest};
+use control_protocol::power::PowerOrder;
 use control_protocol::sampling::Sampling;
 use control_protocol::tool::{Answer, NodeRow, PresenceWord, PsRow, Request, Status};
 use identity::{Grant, Invitations, Token};
@@ -19,8 +20,8 @@ use crate::dial::Session;
 use crate::moving::Tool;
 use crate::why::why;
 use crate::{
-    Error, accounts, calls, draining, evict, evictions, hosted, hosts, leave, log, moving, pair, policy_answers,
-    queues, rooms, sampling, suspending, suspension,
+    Error, accounts, calls, draining, evict, evictions, hosted, hosts, leave, log, moving, node_rights, pair,
+    policy_answers, power, queues, rooms, sampling, suspending, suspension,
 };
 
 /// Longest validity of an invitation, seconds: 30 days.
@@ -68,6 +69,8 @@ pub(crate) fn answer(
             root_only("tern drain")?;
             drain(daemon, node, order)
         }
+        Request::Power { node, order } => end(daemon, peer, &node, order),
+        Request::SetNodes { nodes, changes } => set_nodes(daemon, peer, &nodes, &changes),
         Request::Suspend { for_ms } => suspend(daemon, peer, for_ms),
         Request::Wake => wake(daemon, peer),
         Request::Hosts(order) => Ok(Answer::Hosts(hosts::obey(daemon, peer, order)?)),
@@ -97,6 +100,22 @@ pub(crate) fn answer(
         Request::Run { .. } => {
             Err(control_protocol::codec::CodecError::Malformed { why: "run needs a descriptor".into() }.into())
         }
+    }
+}
+
+/// Has another node halt, or start again.
+fn end(daemon: &Arc<Daemon>, peer: Peer, node: &str, order: PowerOrder) -> Result<Answer, Error> {
+    match peer.uid {
+        0 => power::ask(daemon, node, order).map(|()| Answer::Done),
+        _ => Err(Error::NotAllowed { what: "halting a node" }),
+    }
+}
+
+/// Says who of this home may use nodes.
+fn set_nodes(daemon: &Daemon, peer: Peer, nodes: &[String], changes: &[String]) -> Result<Answer, Error> {
+    match peer.uid {
+        0 => daemon.rights.set(&daemon.identity, nodes, changes).map(|()| Answer::Done),
+        _ => Err(Error::NotAllowed { what: "tern nodes --set" }),
     }
 }
 
@@ -147,6 +166,12 @@ fn drain(daemon: &Arc<Daemon>, node: Option<String>, order: DrainOrder) -> Resul
     }
 }
 
+/// The name of a node's group, if root has given it another than its own.
+fn group_of(daemon: &Daemon, node: &str) -> Option<String> {
+    let group = daemon.rights.of(node).group;
+    (group != 0).then(|| node_rights::group_name(group).unwrap_or_else(|| group.to_string()))
+}
+
 fn nodes(daemon: &Daemon) -> Vec<NodeRow> {
     let me = daemon.me();
     let now = Instant::now();
@@ -157,6 +182,8 @@ fn nodes(daemon: &Daemon) -> Vec<NodeRow> {
         here: true,
         suspended: daemon.suspending.shown(),
         load: Some((daemon.load(), 0)),
+        rights: daemon.rights.of(&me.name),
+        group: group_of(daemon, &me.name),
     }];
     let table = daemon.table();
     rows.extend(table.iter().map(|known| {
@@ -169,6 +196,8 @@ fn nodes(daemon: &Daemon) -> Vec<NodeRow> {
             load: table
                 .load(known.member.id, now)
                 .map(|(load, age)| (load, u64::try_from(age.as_millis()).unwrap_or(u64::MAX))),
+            rights: daemon.rights.of(&known.member.name),
+            group: group_of(daemon, &known.member.name),
         }
     }));
     drop(table);

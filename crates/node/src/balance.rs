@@ -19,6 +19,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use ::policy::{EffectiveSpeed, Entry, Mean, Mover, NodeView, ProcessView, RootOn, Settings, Verdict, mean_rate};
+use control_protocol::rights::NodeState;
 use control_protocol::steward::Guest;
 
 use self::foreign_load::{Demands, ForeignLoad};
@@ -255,6 +256,13 @@ impl Rounds {
         table.iter().filter(|k| root_on.includes(&k.member.name)).map(|k| k.member.id).collect()
     }
 
+    /// The nodes to which the policy moves nothing, as root of this home says.
+    fn unavailable(&self) -> HashSet<u64> {
+        let (table, rights) = (self.daemon.table(), self.daemon.rights.table());
+        let is_left_out = |name: &str| rights.get(name).is_some_and(|r| r.state == NodeState::Unavailable);
+        table.iter().filter(|k| is_left_out(&k.member.name)).map(|k| k.member.id).collect()
+    }
+
     /// Decides for some processes of one node, which may go to these nodes alone, if there is a
     /// restriction.
     fn decide_among(
@@ -270,8 +278,9 @@ impl Rounds {
         }
         let (now_ms, home) = (self.daemon.uptime_ms(), self.daemon.me().id);
         let of_owner = round.settings.home;
+        let unavailable = self.unavailable();
         let may_host = |id: u64| match id {
-            id if id == source => false,
+            id if id == source || unavailable.contains(&id) => false,
             id if id == home => of_owner,
             id => only.is_none_or(|only| only.contains(&id)),
         };

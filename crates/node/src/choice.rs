@@ -174,7 +174,7 @@ pub(crate) fn candidates(daemon: &Daemon, hosts: &Hosts) -> (Vec<Candidate>, Vec
     let (mut candidates, mut reasons) = (Vec::new(), Vec::new());
     for candidate in living {
         if let Err(e) = hosts.check(&candidate.name) {
-            reasons.push(e.to_string());
+            reasons.push(e.chain());
         } else if candidate.load.is_some_and(|(load, _)| load.rooms_max == 0) {
             reasons.push(Refusal::NoGuests { name: candidate.name }.to_string());
         } else if let Some(refusal) = daemon.rooms.refused_lately(&candidate.name, REFUSAL_AGE) {

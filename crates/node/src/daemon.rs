@@ -20,6 +20,7 @@ use crate::evictions::Evictions;
 use crate::load::Meter;
 use crate::locks::lock;
 use crate::members::{Known, Table};
+use crate::node_rights::RightsOnNodes;
 use crate::pins::Pins;
 use crate::placement::Refusal;
 use crate::policy::Policy;
@@ -80,6 +81,7 @@ pub(crate) struct Daemon {
     pub(crate) meter: Meter,
     pub(crate) policy: Policy,
     pub(crate) pins: Pins,
+    pub(crate) rights: RightsOnNodes,
     pub(crate) balance: Balance,
     pub(crate) evictions: Evictions,
     pub(crate) recalls: Recalls,
@@ -135,6 +137,7 @@ impl Daemon {
             balance: Balance::load(&options.run_dir),
             experience: Mutex::default(),
             pins: Pins::load(&options.run_dir),
+            rights: RightsOnNodes::load(&identity)?,
             evictions: Evictions::default(),
             recalls: Recalls::default(),
             departure: Departure::default(),

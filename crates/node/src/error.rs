@@ -114,6 +114,24 @@ pub enum Error {
         /// Where the daemon listens.
         address: SocketAddr,
     },
+    /// This home does not let the user use a node.
+    #[error("user {user} may not use node {node}")]
+    NodeDenied {
+        /// Number of the user at home.
+        user: u32,
+        /// The name of the node.
+        node: String,
+        /// The reason for that.
+        source: control_protocol::rights::Denied,
+    },
+    /// What is to be said about nodes is malformed.
+    #[error("{change:?}: {why}")]
+    NodeRights {
+        /// The change as given, shortened.
+        change: String,
+        /// The reason, in words.
+        why: &'static str,
+    },
     /// Not allowed to this user.
     #[error("{what} is for root")]
     NotAllowed {
@@ -164,12 +182,12 @@ impl Error {
         match self {
             Error::Placement(refusal) => refusal.errno(),
             Error::Unreachable { .. } => libc::EHOSTUNREACH,
-            Error::Refused { .. } => libc::EACCES,
+            Error::Refused { .. } | Error::NodeDenied { .. } => libc::EACCES,
             Error::Short { .. } => libc::ENOMEM,
             Error::NotAllowed { .. } | Error::RootStaysHome { .. } | Error::Caller(_) => libc::EPERM,
             Error::StaysHome { .. } | Error::Confined { .. } => libc::EOPNOTSUPP,
             Error::NotMoved { .. } => libc::EBUSY,
-            Error::Setting(_) | Error::Loopback { .. } => libc::EINVAL,
+            Error::Setting(_) | Error::NodeRights { .. } | Error::Loopback { .. } => libc::EINVAL,
             Error::Codec(_) => libc::EPROTO,
             Error::Identity(_)
             | Error::File { .. }

@@ -50,7 +50,8 @@ fn tend(daemon: &Arc<Daemon>, number: u64, renews: bool) {
             ask(daemon, number, host, true);
         }
     }
-    let hosts = candidates(daemon);
+    let user = programs.with(number, |p| p.uid).unwrap_or_default();
+    let hosts = candidates(daemon, user);
     while let Some(host) = programs.with(number, |p| p.wish.next(&hosts, daemon.uptime_ms())).flatten() {
         ask(daemon, number, host, false);
     }
@@ -85,15 +86,17 @@ fn send(daemon: &Arc<Daemon>, host: u64, request: PeerRequest) -> Result<Granted
     }
 }
 
-/// The nodes that take guests; those that do at any time count as unused for ever.
-fn candidates(daemon: &Daemon) -> Vec<Host> {
+/// The nodes that take guests, and that this user may use; those that take guests at any time count
+/// as unused for ever. A group of the user's does not count: nobody is asked which it has.
+fn candidates(daemon: &Daemon, user: u32) -> Vec<Host> {
+    let may_use = |name: &str| daemon.rights.of(name).check(user, &[]).is_ok();
     let (table, now) = (daemon.table(), Instant::now());
     let host = |id| {
         let (load, _) = table.load(id, now)?;
         let unused_s = if load.availability == Availability::Open { u32::MAX } else { load.unused_s };
         load.availability.takes_guests().then_some(Host { id, unused_s })
     };
-    table.iter().filter(|k| k.alive).filter_map(|k| host(k.member.id)).collect()
+    table.iter().filter(|k| k.alive && may_use(&k.member.name)).filter_map(|k| host(k.member.id)).collect()
 }
 
 /// Gives hosts of a program back: those named, or all.

@@ -15,7 +15,7 @@ const LOST_MAX: usize = 16;
 /// A program that holds hosts.
 pub(crate) struct Program {
     pub(crate) pid: i32,
-    uid: u32,
+    pub(crate) uid: u32,
     process: Process,
     pub(crate) wish: Wish,
     /// The names of hosts, by id.

@@ -1,14 +1,19 @@
-//! Which nodes may host a process that has root's rights at home.
+//! Which nodes may host a process: those that root of home lets its user use
+//! ([`crate::node_rights`]), and, if the process has root's rights at home, those that are trusted
+//! with them.
 //!
 //! A node that hosts a process can make that process' calls at home. From root's it would get the
 //! whole home: so by default such processes do not leave. The owner trusts nodes for good (`tern
 //! policy set root-on=`), or one command (`--as-root`).
+
+use std::sync::Arc;
 
 use ::policy::RootOn;
 use os::superuser::{Power, power_of};
 
 use crate::Error;
 use crate::daemon::Daemon;
+use crate::node_rights::Table;
 
 /// The nodes that may host one process.
 #[derive(Clone, Debug)]
@@ -17,6 +22,9 @@ pub(crate) struct Hosts {
     /// The right of root's that it has.
     power: Option<Power>,
     trusted: RootOn,
+    user: u32,
+    groups: Vec<u32>,
+    rights: Arc<Table>,
 }
 
 impl Hosts {
@@ -28,7 +36,10 @@ impl Hosts {
     pub(crate) fn of(daemon: &Daemon, pid: i32, as_root: bool) -> Result<Hosts, Error> {
         let trusted = if as_root { RootOn::All } else { daemon.policy.settings().root_on };
         let power = power_of(pid).map_err(|e| Error::NotMoved { pid, why: e.to_string() })?;
-        Ok(Hosts { pid, power, trusted })
+        let ended = |e: os::Error| Error::NotMoved { pid, why: e.to_string() };
+        let status = os::process::status(pid).map_err(ended)?;
+        let (user, groups) = (status.uid[1], [&[status.gid[1]], status.groups.as_slice()].concat());
+        Ok(Hosts { pid, power, trusted, user, groups, rights: daemon.rights.table() })
     }
 
     /// Whether this node may host it whatever rights it takes.
@@ -41,6 +52,10 @@ impl Hosts {
     /// # Errors
     /// It is not; how the owner can change that.
     pub(crate) fn check(&self, node: &str) -> Result<(), Error> {
+        if let Some(rights) = self.rights.get(node) {
+            let denied = |source| Error::NodeDenied { user: self.user, node: node.to_owned(), source };
+            rights.check(self.user, &self.groups).map_err(denied)?;
+        }
         match self.power {
             Some(power) if !self.trusted.includes(node) => {
                 Err(Error::RootStaysHome { pid: self.pid, power, node: Some(node.to_owned()) })

@@ -25,7 +25,7 @@ use crate::recall::Recall;
 use crate::strangers::{Stranger, Strangers};
 use crate::stream::{StreamError, read_message, within, write_message};
 use crate::swim::commands::Command;
-use crate::{admit, draining, hosting, hosts, recall, refuge, reserve, rooms, sampling, suspending};
+use crate::{admit, draining, hosting, hosts, power, recall, refuge, reserve, rooms, sampling, suspending};
 
 /// Members' connections served at once. Strangers have no part in them.
 const MEMBERS_SERVED_MAX: usize = 512;
@@ -136,19 +136,13 @@ async fn answer(
         }
         PeerRequest::Enter { me, load } => enter(daemon, name, id, me, load).await,
         PeerRequest::HostRoom { room, address, owner, kind } => {
-            match hosting::host(daemon, name, &Wanted { room, address, owner, kind }) {
-                Ok(()) => PeerAnswer::Done,
-                Err(e) => PeerAnswer::Failed { reason: e.chain() },
-            }
+            let hosted = hosting::host(daemon, name, &Wanted { room, address, owner, kind });
+            done_or(hosted.map_err(|e| e.chain()))
         }
-        PeerRequest::Admit { ask } => match admission::admit(daemon, name.as_str(), id.0, &ask) {
-            Ok(()) => PeerAnswer::Done,
-            Err(refusal) => PeerAnswer::Failed { reason: refusal.to_string() },
-        },
-        PeerRequest::Reserve { need, room, force } => match reserve::judge(daemon, id.0, &need, room, force) {
-            Ok(()) => PeerAnswer::Done,
-            Err(reason) => PeerAnswer::Failed { reason },
-        },
+        PeerRequest::Admit { ask } => {
+            done_or(admission::admit(daemon, name.as_str(), id.0, &ask).map_err(|refusal| refusal.to_string()))
+        }
+        PeerRequest::Reserve { need, room, force } => done_or(reserve::judge(daemon, id.0, &need, room, force)),
         PeerRequest::Settle { process, has_come } => {
             admission::settle(daemon, id.0, process, has_come);
             PeerAnswer::Done
@@ -170,6 +164,7 @@ async fn answer(
         PeerRequest::Suspend { for_ms } => suspended(daemon, name, id, Some(for_ms)).await,
         PeerRequest::Wake => suspended(daemon, name, id, None).await,
         PeerRequest::Drain(order) => drain(daemon, name, order).await,
+        PeerRequest::Power(order) => done_or(power::obey(daemon, name, order)),
         PeerRequest::Sample(order) => sample(daemon, name, order).await,
         PeerRequest::Vacate => {
             let (daemon, name) = (Arc::clone(daemon), name.clone());
@@ -182,6 +177,11 @@ async fn answer(
         }
         PeerRequest::Leave { .. } => PeerAnswer::Failed { reason: "a node can only leave for itself".into() },
     }
+}
+
+/// Tells what was done, or the reason why not.
+fn done_or(result: Result<(), String>) -> PeerAnswer {
+    result.map_or_else(|reason| PeerAnswer::Failed { reason }, |()| PeerAnswer::Done)
 }
 
 /// A member is about to be suspended, for this time, or is there again.
@@ -208,7 +208,8 @@ fn taking_back(taken: Result<Vec<TakenBack>, tokio::task::JoinError>) -> PeerAns
 
 /// Drains this node as root of another one wants, if this node's owner allows that.
 async fn drain(daemon: &Arc<Daemon>, name: &NodeName, order: DrainOrder) -> PeerAnswer {
-    if !daemon.policy.settings().drain_by.includes(name.as_str()) {
+    let settings = daemon.policy.settings();
+    if ![settings.drain_by, settings.admin_by].iter().any(|nodes| nodes.includes(name.as_str())) {
         let me = daemon.me().name;
         let reason = format!(
             "its owner does not allow {name} to drain it (there: tern policy set drain-by={name}, or tern drain {me})"

@@ -17,6 +17,7 @@ pub fn run(words: &[String]) -> Option<ExitCode> {
         home::watchdog::ROLE => Some(home::watchdog::main(args)),
         coscheduler::AGENT_ROLE => Some(coscheduler::agent_main(args)),
         coscheduler::GUARDIAN_ROLE => Some(coscheduler::guardian_main()),
+        cli::PACK_ROLE | cli::UNPACK_ROLE => Some(ExitCode::from(cli::copy_role(words))),
         "__warden" => Some(room::warden::main(args)),
         _ => None,
     }

@@ -34,7 +34,7 @@ pub(crate) fn sh(dirs: &Dirs, args: &Sh, host: Host) -> Result<u8, Error> {
     let mut started = Vec::new();
     let mut streams = streams::Streams::new(args)?;
     for node in nodes {
-        let child = command(dirs, args, &node).spawn();
+        let child = piped(dirs, args, &node).spawn();
         let mut child = child.map_err(|source| Error::Local { what: "start tern run", source })?;
         streams.take(&node, &mut child)?;
         started.push((node, child));
@@ -69,15 +69,23 @@ fn run_on(node: &str, args: &Sh) -> args::Run {
     }
 }
 
-fn command(dirs: &Dirs, args: &Sh, node: &str) -> Command {
+/// The command of a node, with pipes.
+fn piped(dirs: &Dirs, args: &Sh, node: &str) -> Command {
+    let mut command = command(dirs, node, args.as_root);
+    command.arg("--").args(args.command.iter().map(|w| w as &OsStr));
+    let stdin = if args.stdin { Stdio::piped() } else { Stdio::null() };
+    command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// `tern run --local --on NODE`, without the program's words.
+pub(crate) fn command(dirs: &Dirs, node: &str, as_root: bool) -> Command {
     // Also right after the file was replaced by an upgrade: the same program as this one.
     let mut command = Command::new("/proc/self/exe");
     command.arg("--state").arg(&dirs.state).arg("--run-dir").arg(&dirs.run_dir);
     command.args(["--timeout", &format!("{}us", dirs.timeout.as_micros())]);
     command.args(["run", "--quiet", "--local", "--on", node]);
-    command.args(args.as_root.then_some("--as-root")).arg("--").args(args.command.iter().map(|w| w as &OsStr));
-    let stdin = if args.stdin { Stdio::piped() } else { Stdio::null() };
-    command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.args(as_root.then_some("--as-root"));
     command
 }
 

@@ -5,10 +5,11 @@ fn cluster() -> Vec<NodeFacts> {
         name: format!("n{n}"),
         is_home: n == 1,
         takes_guests: n != 5,
-        load_milli: Some(1000 - 150 * n),
-        group: n.is_multiple_of(2).then(|| "even".to_owned()),
+        may_use: n != 7,
+        load_milli: Some(1000_u32.saturating_sub(150 * n)),
+        groups: n.is_multiple_of(2).then(|| "even".to_owned()).into_iter().collect(),
     };
-    (1..=6).map(node).collect()
+    (1..=7).map(node).collect()
 }
 
 fn chosen(text: &str) -> Result<String, NodesError> {
@@ -23,6 +24,7 @@ fn every_kind_of_item_names_its_nodes_once_and_in_order() {
         ("home", "n1"),
         ("n1", "n1"),
         ("home,n2", "n1 n2"),
+        ("n7", "n7"),
         ("all", "n2 n3 n4 n6"),
         ("all,home", "n2 n3 n4 n6 n1"),
         ("idle", "n4 n6"),

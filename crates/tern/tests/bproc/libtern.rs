@@ -59,7 +59,7 @@ fn example(lab: &Lab, name: &str, words: &[&str]) -> String {
 fn every_call_does_what_its_page_says() {
     let lab = lab(3);
     for calls in ["calls", "calls-static"] {
-        assert_eq!(example(&lab, calls, &["nodes"]), "n1 1 1\nn2 1 0\nn3 1 0");
+        assert_eq!(example(&lab, calls, &["nodes"]), "n1 1 1 0:0 0111\nn2 1 0 0:0 0111\nn3 1 0 0:0 0111");
     }
     let calls = |words: &[&str]| example(&lab, "calls", words);
     assert_eq!(calls(&["choose", "n[2-3],home"]), "n2\nn3\nn1");

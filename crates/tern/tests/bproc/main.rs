@@ -8,6 +8,7 @@ mod libtern;
 mod local;
 mod mpi;
 mod sh;
+mod tools;
 
 use std::path::Path;
 use std::process::Command;

@@ -1,0 +1,134 @@
+//! What root of this home says about nodes: who of its users may use them (`tern nodes --set`).
+//! Kept in the state directory.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use control_protocol::rights::{NodeRights, NodeState};
+use identity::Identity;
+
+use crate::Error;
+use crate::locks::lock;
+
+/// Note in the state directory.
+const NOTE: &str = "nodes.json";
+/// Most nodes about which something is said.
+const NODES_MAX: usize = 4096;
+
+/// Rights by the name of the node. Nodes that are not there have none but the default.
+pub(crate) type Table = BTreeMap<String, NodeRights>;
+
+/// What is said.
+pub(crate) struct RightsOnNodes(Mutex<Arc<Table>>);
+
+impl RightsOnNodes {
+    /// As it was left. Who may use which node is not guessed: a damaged note keeps the daemon from
+    /// starting.
+    pub(crate) fn load(identity: &Identity) -> Result<RightsOnNodes, Error> {
+        let table: Table = match identity.read_note(NOTE)? {
+            None => Table::new(),
+            Some(bytes) => serde_json::from_slice(&bytes)
+                .map_err(|e| Error::file("read", identity.dir().join(NOTE).display().to_string(), e.into()))?,
+        };
+        Ok(RightsOnNodes(Mutex::new(Arc::new(table))))
+    }
+
+    pub(crate) fn table(&self) -> Arc<Table> {
+        Arc::clone(&lock(&self.0))
+    }
+
+    pub(crate) fn of(&self, node: &str) -> NodeRights {
+        lock(&self.0).get(node).copied().unwrap_or_default()
+    }
+
+    /// Changes what is said about these nodes, all or none; on disk first.
+    ///
+    /// # Errors
+    /// A change is malformed, or names nobody; the note cannot be written.
+    pub(crate) fn set(&self, identity: &Identity, nodes: &[String], changes: &[String]) -> Result<(), Error> {
+        let mut now = lock(&self.0);
+        let mut table = Table::clone(&now);
+        for node in nodes {
+            let mut rights = table.get(node).copied().unwrap_or_default();
+            for change in changes {
+                apply(&mut rights, change)?;
+            }
+            match rights == NodeRights::default() {
+                true => table.remove(node),
+                false => table.insert(node.clone(), rights),
+            };
+        }
+        if table.len() > NODES_MAX {
+            return Err(Error::NodeRights { change: nodes.join(","), why: "too many nodes have rights of their own" });
+        }
+        let bytes = serde_json::to_vec_pretty(&table).map_err(|e| Error::socket("encode rights", e.into()))?;
+        identity.write_note(NOTE, &bytes)?;
+        *now = Arc::new(table);
+        Ok(())
+    }
+}
+
+/// Applies `state=`, `owner=`, `group=` or `mode=`.
+fn apply(rights: &mut NodeRights, change: &str) -> Result<(), Error> {
+    let wrong = |why| Error::NodeRights { change: change.chars().take(80).collect(), why };
+    match change.split_once('=') {
+        Some(("state", "up")) => rights.state = NodeState::Up,
+        Some(("state", "unavailable")) => rights.state = NodeState::Unavailable,
+        Some(("state", _)) => return Err(wrong("state is up or unavailable")),
+        Some(("owner", user)) => {
+            rights.owner = number("/etc/passwd", user).ok_or_else(|| wrong("no user of /etc/passwd, nor a number"))?;
+        }
+        Some(("group", group)) => {
+            rights.group = number("/etc/group", group).ok_or_else(|| wrong("no group of /etc/group, nor a number"))?;
+        }
+        Some(("mode", text)) => {
+            rights.mode = NodeRights::mode_of(text).ok_or_else(|| wrong("mode is octal, such as 0110"))?;
+        }
+        _ => return Err(wrong("state=, owner=, group= or mode= is wanted")),
+    }
+    Ok(())
+}
+
+/// A user or group by number, or by its name in this file. A static program has no name service but
+/// these files.
+pub(crate) fn number(file: &str, name: &str) -> Option<u32> {
+    name.parse().ok().or_else(|| named(&std::fs::read_to_string(file).ok()?, name))
+}
+
+fn named(text: &str, name: &str) -> Option<u32> {
+    text.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        (fields.next() == Some(name)).then(|| fields.nth(1)?.parse().ok())?
+    })
+}
+
+/// The name of a group, if /etc/group has one.
+pub(crate) fn group_name(group: u32) -> Option<String> {
+    let text = std::fs::read_to_string("/etc/group").ok()?;
+    let number = group.to_string();
+    let line = text.lines().find(|line| line.split(':').nth(2) == Some(number.as_str()))?;
+    line.split(':').next().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_words_or_numbers() {
+        let mut rights = NodeRights::default();
+        for change in ["owner=1000", "group=50", "mode=0110", "state=unavailable"] {
+            apply(&mut rights, change).unwrap();
+        }
+        assert_eq!(rights, NodeRights { state: NodeState::Unavailable, owner: 1000, group: 50, mode: 0o110 });
+        for wrong in ["", "owner", "owner=nobody-of-this-name", "mode=9", "state=down", "colour=red"] {
+            assert!(apply(&mut rights, wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn names_are_those_of_the_file() {
+        let text = "root:x:0:\nhpc:x:207:a,b\nodd\n";
+        assert_eq!((named(text, "hpc"), named(text, "none"), named(text, "odd")), (Some(207), None, None));
+    }
+}
