@@ -74,10 +74,7 @@ pub(crate) fn answer(
         Request::Suspend { for_ms } => suspend(daemon, peer, for_ms),
         Request::Wake => wake(daemon, peer),
         Request::Hosts(order) => Ok(Answer::Hosts(hosts::obey(daemon, peer, order)?)),
-        Request::Evictions { lines } => {
-            root_only("tern log --evictions")?;
-            Ok(Answer::Log { lines: evictions::logged(&daemon.options.run_dir, lines)? })
-        }
+        Request::Evictions { lines } => evicted(daemon, peer, lines),
         Request::Usage { days } => Ok(Answer::Usage(accounts::report(daemon, peer, days))),
         Request::Sample { node, sampling } => sample(daemon, peer, &node, sampling),
         Request::Queues => Ok(Answer::Queues(queues::queues(daemon, peer))),
@@ -100,6 +97,14 @@ pub(crate) fn answer(
         Request::Run { .. } => {
             Err(control_protocol::codec::CodecError::Malformed { why: "run needs a descriptor".into() }.into())
         }
+    }
+}
+
+/// Shows guests that were sent away.
+fn evicted(daemon: &Daemon, peer: Peer, lines: u32) -> Result<Answer, Error> {
+    match peer.uid {
+        0 => Ok(Answer::Log { lines: evictions::logged(&daemon.options.run_dir, lines)? }),
+        _ => Err(Error::NotAllowed { what: "tern log --evictions" }),
     }
 }
 

@@ -24,36 +24,36 @@ fn files_go_to_nodes_without_programs_and_back() {
         &[
             "sh",
             "-c",
-            "mkdir -p /root/job/deep && seq 100000 > /root/job/deep/data && chmod 750 /root/job/deep && ln -s deep/data /root/job/link",
+            "mkdir -p /tmp/job/deep && seq 100000 > /tmp/job/deep/data && chmod 750 /tmp/job/deep && ln -s deep/data /tmp/job/link",
         ],
     );
-    let refused = at_home(&lab, &["tern", "cp", "/root/job", "n[2-4]:/tmp"]);
+    let refused = at_home(&lab, &["tern", "cp", "/tmp/job", "n[2-4]:/tmp"]);
     assert!(!refused.status.success() && refused.errors().contains("-r copies"), "{}", refused.errors());
-    must(&lab, "n1", &["tern", "cp", "-r", "/root/job", "n[2-4]:/tmp"]);
-    let data = std::fs::read(lab.root("n1").unwrap().join("root/job/deep/data")).unwrap();
+    must(&lab, "n1", &["tern", "cp", "-r", "/tmp/job", "n[2-4]:/tmp"]);
+    let data = std::fs::read(lab.root("n1").unwrap().join("tmp/job/deep/data")).unwrap();
     for node in ["n2", "n3", "n4"] {
         let there = lab.root(node).unwrap().join("tmp/job");
         assert!(std::fs::read(there.join("deep/data")).unwrap() == data, "{node}");
         assert_eq!(std::fs::read_link(there.join("link")).unwrap().to_str(), Some("deep/data"));
         std::fs::write(there.join("result"), node).unwrap();
     }
-    must(&lab, "n1", &["tern", "cp", "all:/tmp/job/result", "/root/out"]);
-    let out = lab.root("n1").unwrap().join("root/out");
+    must(&lab, "n1", &["tern", "cp", "all:/tmp/job/result", "/tmp/out"]);
+    let out = lab.root("n1").unwrap().join("tmp/out");
     let read = |node: &str| std::fs::read_to_string(out.join(node).join("result")).unwrap();
     assert_eq!(["n2", "n3", "n4"].map(read), ["n2", "n3", "n4"]);
-    must(&lab, "n1", &["tern", "cp", "n3:/tmp/job/result", "/root/one"]);
-    assert_eq!(must(&lab, "n1", &["cat", "/root/one"]), "n3");
+    must(&lab, "n1", &["tern", "cp", "n3:/tmp/job/result", "/tmp/one"]);
+    assert_eq!(must(&lab, "n1", &["cat", "/tmp/one"]), "n3");
     // A node that refuses costs itself alone, and so does a file that is not there.
     must(&lab, "n3", &["tern", "policy", "set", "local-by=none"]);
     std::fs::remove_file(lab.root("n4").unwrap().join("tmp/job/result")).unwrap();
-    let part = at_home(&lab, &["tern", "cp", "n[2,4]:/tmp/job/result", "/root/part"]);
+    let part = at_home(&lab, &["tern", "cp", "n[2,4]:/tmp/job/result", "/tmp/part"]);
     assert_eq!(part.status.code(), Some(1));
     assert!(
         part.errors().contains("/tmp/job/result: No such file") && part.errors().contains("n4: not copied"),
         "{}",
         part.errors()
     );
-    assert_eq!(must(&lab, "n1", &["cat", "/root/part/n2/result"]), "n2");
+    assert_eq!(must(&lab, "n1", &["cat", "/tmp/part/n2/result"]), "n2");
 }
 
 /// A node of a lab is a PID namespace, so that reboot(2) ends the node alone (pid_namespaces(7)).
