@@ -1,7 +1,7 @@
 //! NodeCoDe against the reference curves of docs/coscheduling.md, and what each parameter changes.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use cosched::model::{Parameters, SimulationError, simulate};
 use cosched::{Experiment, Mode, NodeCode, measure};
@@ -36,33 +36,77 @@ fn average(mode: Mode, mit_s: f64, change: impl Fn(&mut Parameters)) -> f64 {
     measure(&experiment).unwrap().points[0].node_code
 }
 
-/// The reference is a single run, so it lies about its mean by one deviation, as each run does. The
-/// bound is 0.01 where runs agree that well, and three deviations of a run where they do not.
+/// Gives NodeCoDe at all points for each of the seeds 1 to [`RUNS`].
+fn single_runs() -> Vec<Vec<NodeCode>> {
+    let run = |seed: u32| {
+        let base = Parameters { seed: seed.into(), ..Parameters::default() };
+        measure(&Experiment { base, ..Experiment::default() }).unwrap().points
+    };
+    (1..=RUNS).map(run).collect()
+}
+
+/// The distance of one run from the mean of others.
+#[derive(Clone, Copy, Debug)]
+struct Distance {
+    /// Points at which both are within 0.01 of each other.
+    close: usize,
+    /// Mean over the points of the square of the distance, in deviations of a run.
+    mean_square: f64,
+}
+
+/// Compares one run with the mean of others, a value for each point.
+fn distance(one: &[f64], others: &[&[f64]]) -> Distance {
+    let count = others.len() as f64;
+    let (mut close, mut squares) = (0, 0.0);
+    for (point, value) in one.iter().enumerate() {
+        let mean = others.iter().map(|run| run[point]).sum::<f64>() / count;
+        let variance = others.iter().map(|run| (run[point] - mean).powi(2)).sum::<f64>() / (count - 1.0);
+        close += usize::from((value - mean).abs() <= 0.01);
+        // The mean of the others is not exact either.
+        squares += (value - mean).powi(2) / (variance * (1.0 + 1.0 / count));
+    }
+    Distance { close, mean_square: squares / one.len() as f64 }
+}
+
+/// The reference is a single run, so it lies about its mean by one deviation, as each run does: no
+/// simulator is within 0.01 of it everywhere. At each point the mean of our runs is within 0.01 of
+/// it, beyond the noise of a single run (two deviations). And the reference is no farther from our
+/// runs than these are from each other.
 #[test]
 fn the_curves_are_those_of_the_reference() {
+    let runs = single_runs();
+    let codes: Vec<Vec<f64>> = runs.iter().map(|run| run.iter().map(|point| point.node_code).collect()).collect();
+    let codes: Vec<&[f64]> = codes.iter().map(Vec::as_slice).collect();
+    let reference: Vec<f64> = REFERENCE.iter().flat_map(|(_, _, curve)| *curve).collect();
     let points = points(RUNS);
-    let expected = REFERENCE.iter().flat_map(|(pdt, mode, curve)| {
-        MITS_S.iter().zip(curve).map(move |(mit_s, node_code)| (*pdt, *mode, *mit_s, *node_code))
-    });
-    let (mut close, mut squares) = (0, 0.0);
-    for (point, (pdt, mode, mit_s, node_code)) in points.iter().zip(expected) {
-        assert_eq!((point.pdt, point.mode, point.mit_s), (pdt, mode, mit_s));
-        let off = (point.node_code - node_code).abs();
+    for (point, expected) in points.iter().zip(&reference) {
+        let (off, noise) = ((point.node_code - expected).abs(), 2.0 * point.deviation);
         println!(
-            "{mode:<9} pdt {pdt} mit {mit_s}: {:.3}, one run varies by {:.3}; reference {node_code}, off by {off:.3}",
-            point.node_code, point.deviation
+            "{:<9} pdt {} mit {}: {:.3}, a run varies by {:.3}; reference {expected}, off by {off:.3}",
+            point.mode, point.pdt, point.mit_s, point.node_code, point.deviation
         );
-        assert!(
-            off <= f64::max(0.01, 3.0 * point.deviation),
-            "{mode} pdt {pdt} mit {mit_s}: {point:?}, not {node_code}"
-        );
-        close += usize::from(off <= 0.01);
-        squares += (off / point.deviation).powi(2);
+        assert!(off <= 0.01 + noise, "{point:?}, not {expected}");
     }
-    // A reference that is one run of the same model lies one deviation off on average.
-    let mean_square = squares / points.len() as f64;
-    println!("{close} of {} are within 0.01; mean square of the deviations {mean_square:.2}", points.len());
-    assert!(points.len() == 72 && close >= 45 && mean_square < 1.5, "{close} {mean_square}");
+    let theirs = distance(&reference, &codes);
+    let own: Vec<Distance> = (0..codes.len())
+        .map(|run| {
+            let others: Vec<&[f64]> = codes.iter().enumerate().filter(|(n, _)| *n != run).map(|(_, c)| *c).collect();
+            distance(codes[run], &others)
+        })
+        .collect();
+    println!("the reference from our runs: {theirs:?}");
+    own.iter().for_each(|own| println!("one of our runs from the others: {own:?}"));
+    assert!(own.iter().any(|own| own.close <= theirs.close), "{theirs:?} {own:?}");
+    assert!(own.iter().filter(|own| own.mean_square >= theirs.mean_square).count() >= 2, "{theirs:?} {own:?}");
+}
+
+/// The points are those of the reference, in its order.
+#[test]
+fn the_points_are_those_of_the_reference() {
+    let base = Parameters { nst: 10, ..Parameters::default() };
+    let points = measure(&Experiment { base, ..Experiment::default() }).unwrap().points;
+    let expected = REFERENCE.iter().flat_map(|(pdt, mode, _)| MITS_S.map(|mit_s| (*pdt, *mode, mit_s)));
+    assert!(points.iter().map(|point| (point.pdt, point.mode, point.mit_s)).eq(expected));
 }
 
 #[test]
@@ -113,15 +157,18 @@ fn sdca_needs_more_than_one_overtaking() {
     assert!(sdca[0] < dynamic && dynamic < sdca[1] && sdca[1] < sdca[2], "{sdca:?} {dynamic}");
 }
 
+/// The best of some runs counts: other programs want the processor, too.
 #[test]
 fn ten_thousand_tasks_take_less_than_a_second() {
     for mode in Mode::ALL {
-        let begun = Instant::now();
-        let outcome = simulate(mode, &Parameters::default()).unwrap();
-        let took = begun.elapsed();
-        println!("{mode}: 10 000 tasks in {took:?}: {outcome:?}");
-        // Other programs may use the processors, and debug builds are slow.
-        assert!(cfg!(debug_assertions) || took.as_secs() < 10, "{took:?}");
+        let took = (0..5).map(|_| {
+            let begun = Instant::now();
+            simulate(mode, &Parameters::default()).unwrap();
+            begun.elapsed()
+        });
+        let best = took.min().unwrap();
+        println!("{mode}: 10 000 tasks in {best:?}");
+        assert!(best < Duration::from_secs(1), "{mode}: {best:?}");
     }
 }
 
