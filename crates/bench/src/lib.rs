@@ -9,6 +9,7 @@ mod bounded;
 mod burn;
 mod checkpoint;
 mod citizen;
+mod cosched;
 mod crowd;
 mod figures;
 mod files;
@@ -82,7 +83,10 @@ enum What {
     /// Have the nodes of a lab reach each other by ssh, for jobs over nodes (run it outside the
     /// lab's nodes)
     Reach(reach::Args),
-    /// Plot the results of `memory`, `pairs`, `streams` and `ring`
+    /// Run parallel jobs in each mode of coscheduling, beside compilers and an interactive program
+    /// (F. Solsona and others, Figs 4 and 5, Table 3), on this machine alone
+    Cosched(cosched::Args),
+    /// Plot the results of `memory`, `pairs`, `streams`, `ring` and `cosched`
     Report(report::Args),
     /// Run one node's part of `pairs`
     #[command(hide = true)]
@@ -227,6 +231,7 @@ pub fn main(args: &Args, run_dir: &std::path::Path, state: &std::path::Path) -> 
         What::Pairs(args) => pairs::measure(args),
         What::Streams(args) => streams::measure(args),
         What::Ring(args) => ring::measure(args),
+        What::Cosched(args) => cosched::measure(args, run_dir),
         What::Reach(args) => reach::set_up(args),
         What::Report(args) => report::write(args),
         What::Pair(args) => pair::serve(args),

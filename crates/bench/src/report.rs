@@ -1,6 +1,7 @@
-//! `tern bench report`: plots of the results of `tern bench memory`, `pairs`, `streams` and `ring`.
+//! `tern bench report`: plots of the results of `tern bench memory`, `pairs`, `streams`, `ring` and
+//! `cosched`.
 
-use crate::{Error, memory, pairs, ring, streams};
+use crate::{Error, cosched, memory, pairs, ring, streams};
 use clap::Args as ClapArgs;
 use serde::Deserialize;
 use sim::{AxisLabel, Curve, svg_scaled};
@@ -26,6 +27,7 @@ enum Row {
     Pairs(Box<pairs::Row>),
     Streams(Box<streams::Row>),
     Ring(Box<ring::Row>),
+    Cosched(Box<cosched::Measured>),
 }
 
 /// Writes the plots, and gives their names.
@@ -73,6 +75,14 @@ fn plots(rows: &[Row]) -> Vec<(String, String)> {
         rows.iter().filter_map(|r| if let Row::Ring(r) = r { Some(&**r) } else { None }).collect();
     plots.extend(by_message(&streams));
     plots.extend(by_tasks(&rings));
+    let jobs: Vec<&cosched::Row> = rows
+        .iter()
+        .filter_map(|r| match r {
+            Row::Cosched(measured) => measured.job(),
+            _ => None,
+        })
+        .collect();
+    plots.extend(by_load(&jobs));
     plots
 }
 
@@ -187,6 +197,21 @@ fn by_tasks(rows: &[&ring::Row]) -> Vec<(String, String)> {
     all.iter().map(plot).collect()
 }
 
+/// Draws the time of coscheduled jobs by the local load: a plot for each program, a curve for each
+/// mode (Figs 4 and 5 of the paper).
+fn by_load(rows: &[&cosched::Row]) -> Vec<(String, String)> {
+    let all = grouped(rows, |r| r.program.clone());
+    let plot = |(program, rows): (&String, &Vec<&cosched::Row>)| {
+        let curves: Vec<Curve> = grouped(rows, |r| r.mode.clone())
+            .into_iter()
+            .map(|(name, rows)| rising(&name, rows.into_iter().map(|r| (f64::from(r.local_load), r.seconds))))
+            .collect();
+        let (x, y) = (AxisLabel::linear("compilers beside the job"), AxisLabel::linear("s"));
+        (file(&["cosched", program]), svg_scaled(&format!("coscheduling, {program}"), x, y, &curves))
+    };
+    all.iter().map(plot).collect()
+}
+
 /// Gives the bound on a node's rate: that of limited links, or else of plain streams in the same
 /// pattern.
 fn bound(row: &pairs::Row) -> f64 {
@@ -232,6 +257,17 @@ mod tests {
 
     const STREAMS: &str = r#"{"stream":"tcp","placement":"both at home","round_trips":[{"bytes":1,"us":12.0},{"bytes":1024,"us":14.0}],"mb_s":900.0}"#;
     const RING: &str = r#"{"library":"pvm","tasks":4,"kib":16,"column":"nodes","cycles":60,"seconds":0.5,"moves":0}"#;
+
+    const COSCHED: &str = r#"{"program":"mg W","mode":"prio","local_load":1,"seconds":1.5,"compile_s":null,"compiles":0}
+        {"switch_us":1.0,"signal_us":2.0,"explicit_us":6.0,"implicit_us":2.0,"measured_explicit_us":null}
+        {"beside":"prio","jobs":2,"median_ms":1.0,"p95_ms":1.0,"p99_ms":1.0,"longest_ms":1.0,"ended":0}"#;
+
+    #[test]
+    fn coscheduled_jobs_are_plotted() {
+        let plots = plots(&understand(COSCHED).unwrap());
+        assert_eq!(plots.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["cosched-mg-w.svg"]);
+        assert!(plots[0].1.contains(">prio<"));
+    }
 
     #[test]
     fn jobs_and_streams_are_plotted() {

@@ -449,6 +449,10 @@ pub struct Run {
     /// of it
     #[arg(long, requires = "on")]
     pub force: bool,
+    /// Run the program in this mode of coscheduling, with all its descendants, wherever they are:
+    /// spin, mxi, mxispin, prio, priospin, explicit, dynamic or sdca (`tern cosched --help`)
+    #[arg(long, value_name = "MODE")]
+    pub cosched: Option<String>,
     /// End a process that would have to go home for something only home can do, with status 125 and
     /// the reason
     #[arg(long)]

@@ -60,6 +60,12 @@ pub enum Error {
         /// PID at home.
         pid: i32,
     },
+    /// `tern run --cosched` cannot make its job.
+    #[error("{reason}")]
+    Coscheduling {
+        /// The reason, in words.
+        reason: String,
+    },
     /// `tern run` cannot find the program.
     #[error("{program}: not found")]
     NotFound {

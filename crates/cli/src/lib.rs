@@ -28,6 +28,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::os::fd::OwnedFd;
 
 use control_protocol::address::Reach;
+use control_protocol::coscheduling::{JobOnNode, JobOrder};
 use control_protocol::facts::{Finding, Grade};
 use control_protocol::power::PowerOrder;
 use control_protocol::queues::RoomQueues;
@@ -39,6 +40,7 @@ use serde::Serialize;
 pub use args::{Command, Dirs, Output, RUN_ABOUT, RUN_HELP, Run, address, seconds};
 pub use copy::{PACK_ROLE, UNPACK_ROLE, role as copy_role};
 pub use error::Error;
+pub use run::Environment;
 pub use spread::job;
 
 /// Functions that the binary lends to the tool.
@@ -56,6 +58,9 @@ pub struct Host {
     /// Makes a child that stands for this process, which has no other thread; it dies with this
     /// process, if that is said.
     pub begin_job: fn(bool) -> std::io::Result<Begun>,
+    /// Makes this process and its descendants a job that is coscheduled by a mode. Gives the
+    /// environment that the program needs for that.
+    pub begin_coscheduled: fn(&Dirs, &str) -> Result<Environment, String>,
     /// Turns this process into the deputy of the program, at the end of the socket.
     pub become_deputy: fn(OwnedFd, &Program) -> !,
     /// Finds the address at which other nodes reach this machine.
@@ -101,7 +106,11 @@ fn execute(command: &Command, dirs: &Dirs, host: Host) -> Result<u8, Error> {
     match command {
         Command::Run(args) => {
             (host.restore_inheritance)();
-            let (channel, program) = run::place(dirs, args, host.begins_at_home)?;
+            let added = match &args.cosched {
+                Some(mode) => (host.begin_coscheduled)(dirs, mode).map_err(|reason| Error::Coscheduling { reason })?,
+                None => Vec::new(),
+            };
+            let (channel, program) = run::place(dirs, args, added, host.begins_at_home)?;
             (host.become_deputy)(channel, &program)
         }
         Command::Sh(args) => sh::sh(dirs, args, host),
@@ -264,6 +273,17 @@ pub fn other_nodes(dirs: &Dirs) -> Result<Vec<String>, Error> {
 pub fn sample(dirs: &Dirs, node: &str, sampling: Sampling) -> Result<Sampled, Error> {
     match client::ask(dirs, &Request::Sample { node: node.into(), sampling })? {
         Answer::Sampled(sampled) => Ok(sampled),
+        _ => Err(client::unexpected()),
+    }
+}
+
+/// Has the nodes that host tasks of a job coschedule them, for the agent of `tern cosched`.
+///
+/// # Errors
+/// The daemon does not answer.
+pub fn coschedule(dirs: &Dirs, order: &JobOrder) -> Result<Vec<JobOnNode>, Error> {
+    match client::ask(dirs, &Request::Coschedule(order.clone()))? {
+        Answer::Coscheduled(nodes) => Ok(nodes),
         _ => Err(client::unexpected()),
     }
 }

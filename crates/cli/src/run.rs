@@ -20,7 +20,7 @@ const DEFAULT_PATH: &str = "/bin:/usr/bin";
 const MORE_TRIES: u32 = 2;
 
 /// The environment of a program, by name.
-pub(crate) type Environment = Vec<(OsString, OsString)>;
+pub type Environment = Vec<(OsString, OsString)>;
 
 /// A program's file, and the environment that the program is to have.
 pub(crate) struct Found {
@@ -30,15 +30,20 @@ pub(crate) struct Found {
     pub(crate) environment: Environment,
 }
 
-/// Finds the program, and asks for a place ([`place_found`]).
+/// Finds the program, and asks for a place ([`place_found`]). The program's environment is this
+/// process's own one with `added`.
 pub(crate) fn place(
     dirs: &Dirs,
     args: &args::Run,
+    added: Environment,
     begins_at_home: fn(&Path) -> bool,
 ) -> Result<(OwnedFd, Program), Error> {
     let Some(name) = args.command.first() else { return Err(Error::NotFound { program: String::new() }) };
     let path = resolve(name, std::env::var_os("PATH").as_deref())?;
-    place_found(dirs, args, Found { path, environment: std::env::vars_os().collect() }, begins_at_home)
+    let is_replaced = |(name, _): &(OsString, OsString)| added.iter().any(|(new, _)| new == name);
+    let kept = std::env::vars_os().filter(|variable| !is_replaced(variable));
+    let environment = kept.chain(added.iter().cloned()).collect();
+    place_found(dirs, args, Found { path, environment }, begins_at_home)
 }
 
 /// Asks for a place. On success, the socket is the deputy's channel. A program that only home can

@@ -5,6 +5,7 @@
 pub mod address;
 pub mod calls;
 pub mod codec;
+pub mod coscheduling;
 pub mod drain;
 pub mod evictions;
 pub mod facts;

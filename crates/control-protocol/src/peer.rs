@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::coscheduling::{HostedOrder, NodeJob};
 use crate::drain::{DrainOrder, DrainReport};
 use crate::facts::{Facts, Load};
 use crate::guests::{LeaveReason, TakenBack};
@@ -146,6 +147,9 @@ pub enum PeerRequest {
     /// Root of my node wants to see your queues (`tern netmon --all`). Answered by
     /// [`PeerAnswer::Sampled`]. Refused unless your owner allows that.
     Sample(Sampling),
+    /// Coschedule tasks of mine. Answered by [`PeerAnswer::Coscheduled`]. Refused unless your owner
+    /// allows that.
+    Coschedule(HostedOrder),
 }
 
 /// The answers to requests.
@@ -185,6 +189,9 @@ pub enum PeerAnswer {
     Granted(Granted),
     /// The answer to [`PeerRequest::Sample`].
     Sampled(Sampled),
+    /// The answer to [`PeerRequest::Coschedule`]; none if the node does not know the job and was
+    /// not to begin with it.
+    Coscheduled(Option<NodeJob>),
 }
 
 /// A newcomer's first message, over TLS without a client certificate.

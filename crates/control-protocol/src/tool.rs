@@ -11,6 +11,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::calls::CallsReport;
+use crate::coscheduling::{JobOnNode, JobOrder};
 use crate::drain::{DrainOrder, DrainReport};
 use crate::facts::{Finding, Load};
 use crate::guests::{HostedGuest, Insist, Remaining, Whom};
@@ -196,6 +197,8 @@ pub enum Request {
         /// The order to its sampler.
         sampling: Sampling,
     },
+    /// Coschedule the tasks of a job that are away (root). Answered by [`Answer::Coscheduled`].
+    Coschedule(JobOrder),
 }
 
 /// The word of a person about being at a machine.
@@ -324,6 +327,8 @@ pub enum Answer {
     Queues(Vec<RoomQueues>),
     /// The answer to [`Request::Sample`].
     Sampled(Sampled),
+    /// The answer to [`Request::Coschedule`]: an entry for each node that hosts tasks of the job.
+    Coscheduled(Vec<JobOnNode>),
 }
 
 /// The result of the order to suspend this node, or to wake it.

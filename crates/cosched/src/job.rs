@@ -69,6 +69,11 @@ impl Job {
         Job { family: named.into_iter().collect(), tasks: BTreeSet::new() }
     }
 
+    /// Adds processes, which are found by the next [`update`](Self::update).
+    pub fn add(&mut self, named: impl IntoIterator<Item = ProcessKey>) {
+        self.family.extend(named);
+    }
+
     /// Notes which processes the machine has now.
     pub fn update(&mut self, processes: &[Process]) {
         let present: BTreeMap<i32, &Process> = processes.iter().map(|process| (process.key.pid, process)).collect();

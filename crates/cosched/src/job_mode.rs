@@ -107,7 +107,7 @@ impl FromStr for ModeName {
 }
 
 /// A mode with its settings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Hash)]
 pub struct JobMode {
     /// The mode without its settings.
     pub name: ModeName,
@@ -115,8 +115,17 @@ pub struct JobMode {
     pub windows: Option<Windows>,
     /// Tasks that come first do so by a policy of real time.
     pub real_time: bool,
-    /// The share of each processor that local work keeps, thousandths.
+    /// The share of each processor that local work keeps, thousandths; 0: none, where tasks come
+    /// first.
     pub local_share: u32,
+}
+
+impl JobMode {
+    /// Tells whether something must be done on each node where tasks run. Spinning and reading
+    /// ahead are done by the tasks themselves, wherever they are.
+    pub fn acts_on_nodes(&self) -> bool {
+        self.windows.is_some() || self.name.comes_first() || self.name.arrival_rule().is_some()
+    }
 }
 
 impl From<ModeName> for JobMode {
@@ -124,7 +133,8 @@ impl From<ModeName> for JobMode {
     /// that all nodes have the same without a word.
     fn from(name: ModeName) -> JobMode {
         let windows = (name == ModeName::Explicit).then(|| Windows::from_epoch(0));
-        JobMode { name, windows, real_time: false, local_share: LocalShare::SHARE }
+        let local_share = if name.arrival_rule().is_some() { LocalShare::SHARE } else { 0 };
+        JobMode { name, windows, real_time: false, local_share }
     }
 }
 

@@ -43,7 +43,7 @@ pub struct Window {
 }
 
 /// The windows of a job, on the controller's clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Hash)]
 #[serde(try_from = "UncheckedWindows")]
 pub struct Windows {
     epoch_us: u64,

@@ -18,6 +18,6 @@ mod levers;
 mod protocol;
 mod statistics;
 
-pub use agent::{ROLE as AGENT_ROLE, main as agent_main};
-pub use command::{Args, GangArgs, gang, main};
+pub use agent::{Cluster, ROLE as AGENT_ROLE, main as agent_main};
+pub use command::{Args, GangArgs, STARTER_ROLE, begin_own, gang, hosted, main, starter_main};
 pub use guardian::{ROLE as GUARDIAN_ROLE, main as guardian_main};

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use control_protocol::coscheduling::{HostedJob, JobOnNode, NodeJob};
 use cosched::{JobMode, ModeName};
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +39,9 @@ pub enum Request {
         /// PIDs on this node.
         pids: Vec<i32>,
     },
+    /// Takes a job of another home, or goes on with it, or ends it. Answered by that job alone, or
+    /// by no job if it is unknown and may not begin.
+    Host(HostedJob),
     /// Asks for all jobs.
     Status,
 }
@@ -75,6 +79,33 @@ pub struct JobReport {
     pub arrivals: u64,
     /// How often a task was preferred because of a message.
     pub preferences: u64,
+    /// The home of the job, if that is another node.
+    pub home: Option<String>,
+    /// The clock of the job's home minus that of this node, microseconds.
+    pub clock_offset_us: i64,
+    /// Other nodes that host tasks of the job; none before they were asked.
+    pub nodes: Option<Vec<NodeReport>>,
+}
+
+/// A job on another node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NodeReport {
+    /// Name of the node.
+    pub node: String,
+    /// Why the tasks there are in no mode, in words.
+    pub refused: Option<String>,
+    /// The job there.
+    #[serde(flatten)]
+    pub job: NodeJob,
+}
+
+impl From<JobOnNode> for NodeReport {
+    fn from(JobOnNode { node, job }: JobOnNode) -> NodeReport {
+        match job {
+            Ok(job) => NodeReport { node, refused: None, job },
+            Err(reason) => NodeReport { node, refused: Some(reason), job: NodeJob::default() },
+        }
+    }
 }
 
 /// The lengths of both parts of a period, microseconds.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use control_protocol::coscheduling::JobOrder;
 use control_protocol::drain::DrainOrder;
 use control_protocol::guests::HostedGuest;
 use control_protocol::peer::{PeerAnswer, PeerRequest};
@@ -20,8 +21,8 @@ use crate::dial::Session;
 use crate::moving::Tool;
 use crate::why::why;
 use crate::{
-    Error, accounts, calls, draining, evict, evictions, hosted, hosts, leave, log, moving, node_rights, pair,
-    policy_answers, power, queues, rooms, sampling, suspending, suspension,
+    Error, accounts, calls, coscheduling, draining, evict, evictions, hosted, hosts, leave, log, moving, node_rights,
+    pair, policy_answers, power, queues, rooms, sampling, suspending, suspension,
 };
 
 /// Longest validity of an invitation, seconds: 30 days.
@@ -56,10 +57,7 @@ pub(crate) fn answer(
             }
             invite(daemon, &invitations, valid_s, count, Grant { authority })
         }
-        Request::Leave { insist } => {
-            root_only("tern leave")?;
-            leave::leave(daemon, insist)
-        }
+        Request::Leave { insist } => root_only("tern leave").and_then(|()| leave::leave(daemon, insist)),
         Request::Guests => Ok(Answer::Guests(guests(daemon, peer))),
         Request::Evict { whom, insist } => {
             root_only("tern evict")?;
@@ -77,6 +75,7 @@ pub(crate) fn answer(
         Request::Evictions { lines } => evicted(daemon, peer, lines),
         Request::Usage { days } => Ok(Answer::Usage(accounts::report(daemon, peer, days))),
         Request::Sample { node, sampling } => sample(daemon, peer, &node, sampling),
+        Request::Coschedule(order) => coschedule(daemon, peer, &order),
         Request::Queues => Ok(Answer::Queues(queues::queues(daemon, peer))),
         Request::Presence(word) => Ok(note_presence(daemon, peer, word)),
         Request::Status => Ok(Answer::Status(status(daemon))),
@@ -129,6 +128,14 @@ fn sample(daemon: &Arc<Daemon>, peer: Peer, node: &str, order: Sampling) -> Resu
     match peer.uid {
         0 => Ok(Answer::Sampled(sampling::ask(daemon, node, order)?)),
         _ => Err(Error::NotAllowed { what: "tern netmon --all" }),
+    }
+}
+
+/// Has other nodes coschedule tasks of this home.
+fn coschedule(daemon: &Arc<Daemon>, peer: Peer, order: &JobOrder) -> Result<Answer, Error> {
+    match peer.uid {
+        0 => Ok(Answer::Coscheduled(coscheduling::pass_on(daemon, order)?)),
+        _ => Err(Error::NotAllowed { what: "coscheduling processes that are away" }),
     }
 }
 

@@ -1,11 +1,12 @@
 //! What the daemon's parts share.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use control_protocol::coscheduling::{HostedJob, NodeJob};
 use control_protocol::facts::{Facts, Load};
 use control_protocol::peer::{MEMBERS_MAX, Member, PulseEntry};
 use identity::{Identity, NodeName};
@@ -14,6 +15,7 @@ use tokio::sync::Notify;
 use crate::balance::ledger::Balance;
 use crate::books::Books;
 use crate::choices::{self, Choices};
+use crate::coscheduled::Coscheduled;
 use crate::departure::Departure;
 use crate::drain_state::Drains;
 use crate::evictions::Evictions;
@@ -43,6 +45,9 @@ const SETTLE: Duration = Duration::from_secs(2);
 /// The shortest time between two writings of the members.
 const SAVE_EVERY: Duration = Duration::from_millis(100);
 
+/// Takes a job of another home. Gives nothing if the job is unknown and may not begin.
+pub type Coschedule = fn(&Path, &HostedJob) -> Result<Option<NodeJob>, String>;
+
 /// How the daemon is set up.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -71,6 +76,8 @@ pub struct Options {
     pub stays: fn(i32) -> Option<String>,
     /// Probes this machine's kernel, for the tool.
     pub probe: fn() -> Vec<control_protocol::facts::Finding>,
+    /// Has this node's agent of coscheduling, with this directory, take a job of another home.
+    pub coschedule: Coschedule,
 }
 
 pub(crate) struct Daemon {
@@ -89,6 +96,7 @@ pub(crate) struct Daemon {
     pub(crate) drains: Drains,
     pub(crate) suspending: Suspending,
     pub(crate) samplers: Samplers,
+    pub(crate) coscheduled: Coscheduled,
     /// Promises of this node to programs that hold it.
     pub(crate) grants: Mutex<::policy::Grants>,
     pub(crate) program_hosts: ProgramHosts,
@@ -144,6 +152,7 @@ impl Daemon {
             drains: Drains::resumed(&options.run_dir),
             suspending: Suspending::default(),
             samplers: Samplers::default(),
+            coscheduled: Coscheduled::default(),
             grants: Mutex::default(),
             program_hosts: ProgramHosts::default(),
             books: Books::load(&identity),

@@ -14,6 +14,8 @@ mod choice;
 mod choices;
 mod clearing;
 mod client;
+mod coscheduled;
+mod coscheduling;
 mod daemon;
 mod departure;
 mod dial;

@@ -4,6 +4,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use control_protocol::coscheduling::HostedOrder;
 use control_protocol::drain::DrainOrder;
 use control_protocol::facts::{Facts, Load};
 use control_protocol::guests::TakenBack;
@@ -25,7 +26,9 @@ use crate::recall::Recall;
 use crate::strangers::{Stranger, Strangers};
 use crate::stream::{StreamError, read_message, within, write_message};
 use crate::swim::commands::Command;
-use crate::{admit, draining, hosting, hosts, power, recall, refuge, reserve, rooms, sampling, suspending};
+use crate::{
+    admit, coscheduling, draining, hosting, hosts, power, recall, refuge, reserve, rooms, sampling, suspending,
+};
 
 /// Members' connections served at once. Strangers have no part in them.
 const MEMBERS_SERVED_MAX: usize = 512;
@@ -166,6 +169,7 @@ async fn answer(
         PeerRequest::Drain(order) => drain(daemon, name, order).await,
         PeerRequest::Power(order) => done_or(power::obey(daemon, name, order)),
         PeerRequest::Sample(order) => sample(daemon, name, order).await,
+        PeerRequest::Coschedule(order) => coschedule(daemon, name, order).await,
         PeerRequest::Vacate => {
             let (daemon, name) = (Arc::clone(daemon), name.clone());
             done(tokio::task::spawn_blocking(move || rooms::vacate(&daemon, Some(name.as_str()))).await)
@@ -229,6 +233,15 @@ async fn sample(daemon: &Arc<Daemon>, name: &NodeName, order: Sampling) -> PeerA
     let (daemon, name) = (Arc::clone(daemon), name.clone());
     match tokio::task::spawn_blocking(move || sampling::obey(&daemon, &name, order)).await {
         Ok(Ok(sampled)) => PeerAnswer::Sampled(sampled),
+        Ok(Err(reason)) => PeerAnswer::Failed { reason },
+        Err(e) => PeerAnswer::Failed { reason: e.to_string() },
+    }
+}
+
+async fn coschedule(daemon: &Arc<Daemon>, name: &NodeName, order: HostedOrder) -> PeerAnswer {
+    let (daemon, name) = (Arc::clone(daemon), name.clone());
+    match tokio::task::spawn_blocking(move || coscheduling::obey(&daemon, &name, order)).await {
+        Ok(Ok(job)) => PeerAnswer::Coscheduled(job),
         Ok(Err(reason)) => PeerAnswer::Failed { reason },
         Err(e) => PeerAnswer::Failed { reason: e.to_string() },
     }

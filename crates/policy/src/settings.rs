@@ -92,6 +92,8 @@ pub struct Settings {
     pub local_by: RootOn,
     /// Homes whose root is root of this node, too, in node-local mode; it may halt the node.
     pub admin_by: RootOn,
+    /// Nodes whose owners may coschedule their processes here (`tern cosched`).
+    pub cosched_by: RootOn,
     /// Nodes whose owners may see the queues of this one (`tern netmon --all`).
     pub netmon_by: RootOn,
     /// Users who have opted in with all their processes.
@@ -115,6 +117,7 @@ impl Default for Settings {
             drain_by: RootOn::default(),
             local_by: RootOn::default(),
             admin_by: RootOn::default(),
+            cosched_by: RootOn::default(),
             netmon_by: RootOn::default(),
             users: BTreeSet::new(),
             params: Params::default(),
@@ -171,6 +174,7 @@ impl Settings {
             "local-by" => self.local_by = value.parse().map_err(|_| range(RootOn::ALLOWED))?,
             "admin-by" => self.admin_by = value.parse().map_err(|_| range(RootOn::ALLOWED))?,
             "drain-by" => self.drain_by = value.parse().map_err(|_| range(RootOn::ALLOWED))?,
+            "cosched-by" => self.cosched_by = value.parse().map_err(|_| range(RootOn::ALLOWED))?,
             "netmon-by" => self.netmon_by = value.parse().map_err(|_| range(RootOn::ALLOWED))?,
             "mode" => {
                 self.params.mode = match value {
@@ -251,7 +255,7 @@ impl Settings {
     }
 
     /// Lists the settings that name nodes.
-    fn node_rows(&self) -> [(&'static str, String, String, &'static str); 5] {
+    fn node_rows(&self) -> [(&'static str, String, String, &'static str); 6] {
         let row = |name, nodes: &RootOn, text| (name, nodes.to_string(), RootOn::ALLOWED.to_owned(), text);
         [
             row(
@@ -269,6 +273,11 @@ impl Settings {
                 "admin-by",
                 &self.admin_by,
                 "Nodes whose root is root of this one, too, in node-local mode, and may halt it (tern halt)",
+            ),
+            row(
+                "cosched-by",
+                &self.cosched_by,
+                "Nodes whose root may stop and prefer their own processes here (tern cosched, tern gang)",
             ),
             row(
                 "netmon-by",

@@ -178,6 +178,7 @@ fn run(args: &Args, dirs: &Dirs, clocks: Clocks) -> Result<(), Box<dyn Error>> {
         pace: clocks.pace,
         stays: home::stays,
         probe: crate::doctor::findings,
+        coschedule: coscheduler::hosted,
     })?;
     Ok(())
 }

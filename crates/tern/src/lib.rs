@@ -18,6 +18,7 @@ pub const HOST: Host = Host {
     interrupts,
     begins_at_home,
     begin_job,
+    begin_coscheduled: |dirs, mode| coscheduler::begin_own(&dirs.run_dir, mode),
     become_deputy: home::conversion::become_deputy,
     own_address: node::address::own,
     become_daemon: daemon::exec,

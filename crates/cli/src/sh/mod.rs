@@ -27,7 +27,7 @@ pub(crate) fn sh(dirs: &Dirs, args: &Sh, host: Host) -> Result<u8, Error> {
         && args.output_dir.is_none()
     {
         (host.restore_inheritance)();
-        let (channel, program) = run::place(dirs, &run_on(node, args), host.begins_at_home)?;
+        let (channel, program) = run::place(dirs, &run_on(node, args), Vec::new(), host.begins_at_home)?;
         (host.become_deputy)(channel, &program)
     }
     let interrupts = (host.interrupts)().map_err(|source| Error::Local { what: "watch for interrupts", source })?;
@@ -63,6 +63,7 @@ fn run_on(node: &str, args: &Sh) -> args::Run {
         any_cpu: false,
         as_root: args.as_root,
         force: false,
+        cosched: None,
         strict: false,
         quiet: true,
         command: args.command.clone(),

@@ -135,6 +135,7 @@ fn run_on(node: &str, program: &Program) -> args::Run {
         any_cpu: false,
         as_root: false,
         force: false,
+        cosched: None,
         strict: false,
         quiet: true,
         command: program.argv.clone(),

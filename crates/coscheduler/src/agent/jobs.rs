@@ -4,15 +4,18 @@ use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::BorrowedFd;
 
+use control_protocol::coscheduling::HostedJob;
 use cosched::{JobMode, ModeName, Phase, ProcessKey, Windows};
 
 use super::clock;
 use super::control::Control;
+use super::hosted::Hosted;
 use super::members;
 use super::missing::Missing;
+use super::nodes::Nodes;
 use super::registered::Registered;
 use crate::guardian::{Guardian, Undo};
-use crate::protocol::{Answer, NAMED_MAX, Request};
+use crate::protocol::{Answer, JobReport, NAMED_MAX, Request};
 
 /// The most jobs.
 const JOBS_MAX: usize = 256;
@@ -25,6 +28,8 @@ pub struct Jobs {
     guardian: Guardian,
     /// The means that the agent itself lacks.
     missing: BTreeSet<Missing>,
+    /// Other nodes; only root's agent has them told.
+    nodes: Option<Nodes>,
 }
 
 impl Jobs {
@@ -32,8 +37,8 @@ impl Jobs {
     ///
     /// # Errors
     /// No guardian can be started.
-    pub fn new(missing: BTreeSet<Missing>) -> io::Result<Jobs> {
-        Ok(Jobs { jobs: Vec::new(), last_number: 0, guardian: Guardian::start()?, missing })
+    pub fn new(missing: BTreeSet<Missing>, nodes: Option<Nodes>) -> io::Result<Jobs> {
+        Ok(Jobs { jobs: Vec::new(), last_number: 0, guardian: Guardian::start()?, missing, nodes })
     }
 
     /// Tells whether there is no job.
@@ -48,6 +53,7 @@ impl Jobs {
     pub fn look(&mut self) -> io::Result<()> {
         self.guardian.check()?;
         if self.jobs.is_empty() {
+            self.tell_nodes();
             return self.tell();
         }
         let processes = members::processes();
@@ -57,7 +63,23 @@ impl Jobs {
         self.jobs.retain(|job| !job.has_ended());
         self.tell()?;
         self.jobs.iter_mut().for_each(|job| job.apply(&processes));
+        self.tell_nodes();
         Ok(())
+    }
+
+    fn tell_nodes(&self) {
+        if let Some(nodes) = &self.nodes {
+            nodes.want(self.jobs.iter().filter_map(Registered::order));
+        }
+    }
+
+    fn report(&self, job: &Registered) -> JobReport {
+        let said = match &self.nodes {
+            Some(nodes) if job.order().is_some() => nodes.report(job.key, job.version),
+            _ => Some(Vec::new()),
+        };
+        let nodes = said.map(|nodes| nodes.into_iter().map(Into::into).collect());
+        JobReport { nodes, ..job.report(&self.missing) }
     }
 
     /// Tells the guardian what it would have to take back.
@@ -78,6 +100,7 @@ impl Jobs {
     /// There is no guardian, and none can be started.
     pub fn switch(&mut self) -> io::Result<()> {
         let wall_us = clock::wall_us();
+        self.jobs.iter_mut().for_each(|job| job.take_turns(wall_us));
         let due: Vec<Option<Phase>> = self.jobs.iter_mut().map(|job| job.due(wall_us)).collect();
         if due.iter().all(Option::is_none) {
             return Ok(());
@@ -136,6 +159,7 @@ impl Jobs {
             }),
             Request::Gang { jobs, slice_us } => self.gang(jobs, *slice_us),
             Request::Off { pids } => self.off(pids),
+            Request::Host(order) => self.host(order),
             Request::Status => Ok(self.jobs.iter().map(|job| job.number).collect()),
         };
         self.look()?;
@@ -143,7 +167,7 @@ impl Jobs {
         Ok(match chosen {
             Ok(numbers) => {
                 let chosen = self.jobs.iter().filter(|job| numbers.contains(&job.number));
-                Answer::Jobs(chosen.map(|job| job.report(&self.missing)).collect())
+                Answer::Jobs(chosen.map(|job| self.report(job)).collect())
             }
             Err(reason) => Answer::Refused { reason },
         })
@@ -154,6 +178,13 @@ impl Jobs {
         let keys = keys(pids)?;
         let first = keys.first().ok_or("no process is named")?;
         if let Some(job) = self.jobs.iter_mut().find(|job| job.contains(*first)) {
+            if let Some(hosted) = &job.hosted {
+                let home = &hosted.home;
+                return Err(format!(
+                    "process {} is in a mode that {home} has set; tern cosched off ends it",
+                    first.pid
+                ));
+            }
             job.set_mode(mode);
             return Ok(job.number);
         }
@@ -163,6 +194,38 @@ impl Jobs {
         self.last_number += 1;
         self.jobs.push(Registered::new(self.last_number, keys, mode));
         Ok(self.last_number)
+    }
+
+    /// Takes a job of another home, or goes on with it, or ends it.
+    fn host(&mut self, order: &HostedJob) -> Result<Vec<u32>, String> {
+        let hosted = Hosted::of(order);
+        let known = self.jobs.iter().position(|job| job.hosted.as_ref().is_some_and(|hosted| hosted.is_of(order)));
+        let Some(mode) = order.hosted.order.mode else {
+            if let Some(index) = known {
+                self.jobs.remove(index).end();
+            }
+            return Ok(Vec::new());
+        };
+        // Real time could keep the node's own work away, and tasks with it cannot be moved.
+        let mode = JobMode { real_time: false, ..mode };
+        let index = match known {
+            Some(index) => index,
+            None if !order.hosted.begins => return Ok(Vec::new()),
+            None if self.jobs.len() >= JOBS_MAX => return Err(format!("there are {JOBS_MAX} jobs already")),
+            None => {
+                self.last_number += 1;
+                self.jobs.push(Registered::hosted(self.last_number, hosted.clone(), mode));
+                self.jobs.len() - 1
+            }
+        };
+        let job = &mut self.jobs[index];
+        job.hosted = Some(hosted);
+        if job.mode() != mode {
+            job.set_mode(mode);
+        }
+        // One that has ended meanwhile is no task any more.
+        job.add(order.hosted.order.tasks.iter().filter_map(|pid| members::process(*pid)).map(|p| p.key).collect());
+        Ok(vec![job.number])
     }
 
     /// Has these jobs take turns: each runs in windows that begin where those of the job before it

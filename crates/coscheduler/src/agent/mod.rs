@@ -3,9 +3,11 @@
 mod by_arrivals;
 mod clock;
 mod control;
+mod hosted;
 mod jobs;
 mod members;
 mod missing;
+mod nodes;
 mod registered;
 
 use std::collections::BTreeSet;
@@ -19,8 +21,11 @@ use os::scheduling::Schedule;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::protocol::PACKET_MAX;
+pub use hosted::for_home;
 use jobs::Jobs;
 use missing::Missing;
+pub use nodes::Cluster;
+use nodes::Nodes;
 
 /// The first word of the agent's command line.
 pub const ROLE: &str = "__cosched";
@@ -61,9 +66,10 @@ enum Error {
     Wait(io::Error),
 }
 
-/// Serves the directory that the only argument names, until there are no jobs any more.
-pub fn main(args: &[String]) -> ExitCode {
-    match args.first().ok_or(Error::Usage).and_then(|directory| serve(Path::new(directory))) {
+/// Serves the directory that the only argument names, until there are no jobs any more. `cluster`
+/// has other nodes told.
+pub fn main(args: &[String], cluster: Cluster) -> ExitCode {
+    match args.first().ok_or(Error::Usage).and_then(|directory| serve(Path::new(directory), cluster)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             tracing::error!("cosched: {e}");
@@ -72,7 +78,7 @@ pub fn main(args: &[String]) -> ExitCode {
     }
 }
 
-fn serve(directory: &Path) -> Result<(), Error> {
+fn serve(directory: &Path, cluster: Cluster) -> Result<(), Error> {
     let failed =
         |doing| move |source: io::Error| Error::Directory { doing, directory: directory.display().to_string(), source };
     // The leader of a group already leads a session of no terminal, or its end ends the agent.
@@ -89,7 +95,11 @@ fn serve(directory: &Path) -> Result<(), Error> {
         // Better than nothing, where the superuser has no share of real time.
         let _ = Schedule::LEAST_NICE.apply(0);
     }
-    let jobs = Jobs::new(missing).map_err(Error::Guardian)?;
+    // What root of one node orders, root of another one may allow. Of other users nobody has said
+    // so.
+    let is_root = rustix::process::geteuid().is_root();
+    let nodes = is_root.then(|| Nodes::start(directory, cluster));
+    let jobs = Jobs::new(missing, nodes).map_err(Error::Guardian)?;
     Agent { listener, clients: Vec::new(), jobs, looks_at: Instant::now(), idle_since: Instant::now() }.run()
 }
 

@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::BorrowedFd;
 
-use cosched::{Job, JobMode, Phase, Process, ProcessKey};
+use control_protocol::coscheduling::{JobOrder, TASKS_MAX};
+use cosched::{Job, JobMode, LocalTurns, NodeClock, Phase, Process, ProcessKey};
 
 use super::by_arrivals::ByArrivals;
 use super::control::Control;
+use super::hosted::Hosted;
 use super::members::{self, Threads};
 use super::missing::Missing;
 use crate::guardian::Undo;
@@ -19,12 +21,23 @@ use crate::statistics::Times;
 pub struct Registered {
     /// Number of the job.
     pub number: u32,
+    /// Number of the job for other nodes, which no other job has.
+    pub key: u64,
+    /// Rises each time that the mode is set.
+    pub version: u64,
+    /// The home, if the job is another one's.
+    pub hosted: Option<Hosted>,
     job: Job,
     mode: JobMode,
     tasks: BTreeMap<ProcessKey, Threads>,
+    /// Processes of tern that serve tasks which are away. They come first, too, or tasks that poll
+    /// would keep them from the processor.
+    helpers: BTreeMap<ProcessKey, Threads>,
     stop: Option<Stop>,
     weight: Option<Groups>,
     phase: Phase,
+    /// It is the turn of local work: tasks do not come first.
+    yields: bool,
     /// Moment at which the phase ends, microseconds of the node's wall clock.
     phase_ends_us: Option<u64>,
     control: Option<Control>,
@@ -39,12 +52,17 @@ impl Registered {
     pub fn new(number: u32, named: Vec<ProcessKey>, mode: JobMode) -> Registered {
         let mut own = Registered {
             number,
+            key: super::clock::wall_us() << 8 | u64::from(number & 0xff),
+            version: 1,
+            hosted: None,
             job: Job::of(named),
             mode,
             tasks: BTreeMap::new(),
+            helpers: BTreeMap::new(),
             stop: None,
             weight: None,
             phase: Phase::Before,
+            yields: false,
             phase_ends_us: None,
             control: None,
             by_arrivals: None,
@@ -55,8 +73,41 @@ impl Registered {
         own
     }
 
+    /// Begins with a job of another home.
+    pub fn hosted(number: u32, hosted: Hosted, mode: JobMode) -> Registered {
+        let mut own = Registered::new(number, Vec::new(), mode);
+        own.hosted = Some(hosted);
+        // Its tasks read the orders of their home.
+        own.missing.remove(&Missing::Preload);
+        own
+    }
+
+    /// Adds processes that have come.
+    pub fn add(&mut self, named: Vec<ProcessKey>) {
+        self.job.add(named);
+    }
+
+    /// Gives the mode.
+    pub fn mode(&self) -> JobMode {
+        self.mode
+    }
+
+    fn clock(&self) -> NodeClock {
+        self.hosted.as_ref().map(|hosted| hosted.clock).unwrap_or_default()
+    }
+
+    /// Gives the order to nodes that host tasks; `None`: nothing is to be done there.
+    pub fn order(&self) -> Option<JobOrder> {
+        if self.hosted.is_some() || !self.mode.acts_on_nodes() {
+            return None;
+        }
+        let tasks = self.tasks.keys().map(|task| task.pid).take(TASKS_MAX).collect();
+        Some(JobOrder { job: self.key, tasks, mode: Some(self.mode), version: self.version })
+    }
+
     /// Ends the present mode, and begins another one.
     pub fn set_mode(&mut self, mode: JobMode) {
+        self.version += 1;
         self.end();
         self.mode = mode;
         self.missing.clear();
@@ -109,9 +160,13 @@ impl Registered {
         }
     }
 
-    /// Tells whether all processes have ended.
+    /// Tells whether all processes have ended. A job of another home ends when its home does not
+    /// repeat the order: its tasks may come again.
     pub fn has_ended(&self) -> bool {
-        self.job.has_ended()
+        match &self.hosted {
+            Some(hosted) => hosted.until <= std::time::Instant::now(),
+            None => self.job.has_ended(),
+        }
     }
 
     /// Tells whether a process belongs to the job.
@@ -126,6 +181,12 @@ impl Registered {
         let mut before = std::mem::take(&mut self.tasks);
         let of = |task: &ProcessKey| (*task, members::threads(*task, before.remove(task).as_ref()));
         self.tasks = self.job.tasks().iter().filter(|task| taken.insert(**task)).map(of).collect();
+        if self.comes_first() {
+            let mut before = std::mem::take(&mut self.helpers);
+            let of = |helper: ProcessKey| (helper, members::threads(helper, before.remove(&helper).as_ref()));
+            self.helpers =
+                members::helpers(processes).into_iter().filter(|helper| taken.insert(*helper)).map(of).collect();
+        }
         // A process that has executed a daemon's program is a task no more.
         before.values().flat_map(|threads| threads.values()).for_each(|thread| thread.lower());
         for task in self.tasks.keys() {
@@ -152,7 +213,8 @@ impl Registered {
     /// [`apply`](Self::apply).
     pub fn undo(&self) -> Undo {
         let may_rise = self.comes_first() || self.by_arrivals.is_some();
-        let raised = may_rise.then(|| self.tasks.values().flat_map(|threads| threads.values()));
+        let all = self.tasks.values().chain(self.helpers.values());
+        let raised = may_rise.then(|| all.flat_map(|threads| threads.values()));
         Undo {
             groups: self.group_directories(),
             threads: raised.into_iter().flatten().map(|thread| thread.before()).collect(),
@@ -195,7 +257,9 @@ impl Registered {
         self.release_daemons(processes);
         self.raise();
         if let Some(by_arrivals) = &mut self.by_arrivals {
-            by_arrivals.look(&self.tasks, super::clock::monotonic_us());
+            // Of a guest, real time would keep its node's own work away, and could keep it from
+            // being moved.
+            by_arrivals.look(&self.tasks, self.hosted.is_none(), super::clock::monotonic_us());
             if by_arrivals.is_blind() {
                 self.missing.insert(Missing::Events);
             }
@@ -233,21 +297,42 @@ impl Registered {
     }
 
     fn raise(&mut self) {
-        if !self.comes_first() {
+        if !self.comes_first() || self.yields {
             return;
         }
         let wanted = Boost::of_tasks(self.mode.real_time, self.tasks.keys());
         if self.mode.real_time && wanted == Boost::Nice {
             self.missing.insert(Missing::RealTime);
         }
+        for thread in self.helpers.values().flat_map(|threads| threads.values()) {
+            // An ordinary user's are not his.
+            let _ = thread.raise(Boost::Nice);
+        }
         let threads = self.tasks.values().flat_map(|threads| threads.values());
         self.missing.extend(threads.filter_map(|thread| super::missing::prefer(thread, wanted)));
+    }
+
+    /// Has tasks come first, or compete as others do, as the turns of local work say.
+    pub fn take_turns(&mut self, wall_us: u64) {
+        let turns = LocalTurns::of(&self.mode);
+        let yields = turns.is_some_and(|turns| !turns.at(self.clock().agreed_us(wall_us)).tasks_first);
+        if yields == self.yields {
+            return;
+        }
+        self.yields = yields;
+        if let Some(weight) = &self.weight {
+            weight.set_heavy(!yields);
+        }
+        match yields {
+            true => self.tasks.values().flat_map(|threads| threads.values()).for_each(|thread| thread.lower()),
+            false => self.raise(),
+        }
     }
 
     /// Tells whether the tasks should stand still, or run, from now on; `None` if nothing changes.
     /// Also names the tasks that would be stopped by signals.
     pub fn due(&mut self, wall_us: u64) -> Option<Phase> {
-        let phase = self.mode.windows?.at(wall_us).phase;
+        let phase = self.mode.windows?.at(self.clock().agreed_us(wall_us)).phase;
         if phase == self.phase {
             return None;
         }
@@ -266,16 +351,21 @@ impl Registered {
         if let Err(e) = done {
             tracing::info!("cosched: job {}: {e}", self.number);
         }
-        let due_us = self.phase_ends_us.replace(windows.at(wall_us).until_us).filter(|due_us| *due_us > 0);
+        let clock = self.clock();
+        let ends_us = clock.own_us(windows.at(clock.agreed_us(wall_us)).until_us);
+        let due_us = self.phase_ends_us.replace(ends_us).filter(|due_us| *due_us > 0);
         if let Some(due_us) = due_us {
             self.switches.add(super::clock::wall_us().saturating_sub(due_us));
         }
         self.phase = phase;
     }
 
-    /// Gives the moment of the next switch, microseconds of the node's wall clock.
+    /// Gives the moment of the next switch or turn, microseconds of the node's wall clock.
     pub fn next_switch_us(&self, wall_us: u64) -> Option<u64> {
-        self.mode.windows.map(|windows| windows.at(wall_us).until_us)
+        let (clock, agreed_us) = (self.clock(), self.clock().agreed_us(wall_us));
+        let switch = self.mode.windows.map(|windows| windows.at(agreed_us).until_us);
+        let turn = LocalTurns::of(&self.mode).map(|turns| turns.at(agreed_us).until_us);
+        switch.into_iter().chain(turn).min().map(|us| clock.own_us(us))
     }
 
     /// Takes back all that was done.
@@ -290,9 +380,12 @@ impl Registered {
             by_arrivals.end(&self.tasks);
         }
         if self.comes_first() {
-            self.tasks.values().flat_map(|threads| threads.values()).for_each(|thread| thread.lower());
+            let all = self.tasks.values().chain(self.helpers.values());
+            all.flat_map(|threads| threads.values()).for_each(|thread| thread.lower());
+            self.helpers.clear();
         }
         self.phase = Phase::Before;
+        self.yields = false;
     }
 
     /// Tells how the job is.
@@ -311,6 +404,9 @@ impl Registered {
             switches: self.switches.summary(),
             arrivals: self.by_arrivals.as_ref().map_or(0, |by_arrivals| by_arrivals.arrivals),
             preferences: self.by_arrivals.as_ref().map_or(0, |by_arrivals| by_arrivals.preferences),
+            home: self.hosted.as_ref().map(|hosted| hosted.home.clone()),
+            clock_offset_us: self.clock().offset_us,
+            nodes: None,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use clap::Subcommand;
-use cosched::{JobMode, LocalShare, ModeName, Windows};
+use cosched::{JobMode, ModeName, Windows};
 
 /// The arguments of `tern cosched`.
 #[derive(Clone, Debug, clap::Args)]
@@ -15,9 +15,12 @@ pub struct Args {
     /// The mode: none, spin, mxi, mxispin, prio, priospin, explicit, dynamic or sdca
     pub mode: Option<ModeName>,
     /// The job: these processes and all their descendants, but no daemons and starters (pvmd,
-    /// mpiexec, hydra, orted)
-    #[arg(value_name = "PID")]
-    pub pids: Vec<i32>,
+    /// mpiexec, hydra, orted); numbers or names of programs
+    #[arg(value_name = "PID|NAME")]
+    pub processes: Vec<String>,
+    /// The job, or a part of it, as an option
+    #[arg(short, long = "job", value_name = "PID|NAME")]
+    pub jobs: Vec<String>,
     /// Settings of the mode
     #[command(flatten)]
     pub settings: Settings,
@@ -39,8 +42,9 @@ pub struct Settings {
     /// processor only
     #[arg(long)]
     pub real_time: bool,
-    /// dynamic, sdca: share of each processor that local work keeps, such as 30%; the default is
-    /// 10%
+    /// Share of each processor that local work keeps, such as 30%: dynamic and sdca prefer no task
+    /// for longer than the rest (the default is 10%); with prio, priospin and explicit, tasks come
+    /// first for the rest of each tenth of a second or window (the default is all of it)
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub local_share: Option<u32>,
 }
@@ -48,7 +52,8 @@ pub struct Settings {
 const HELP: &str = "\
 The mode ends with the job. `none` and `off` end it before. A job is switched to another mode by naming one of its processes again.
 Tasks spin and read ahead (spin, mxi, mxispin, priospin) if they were started below `tern cosched run MODE -- CMD`, and have a dynamic linker.
-Windows of explicit are counted from 1970, so nodes whose clocks agree run and stop at the same moments.
+Tasks that run on other nodes are in the mode there, too, if their owners allow that (there: tern policy set cosched-by=NODE): wherever a task moves, until the job ends, or home is lost for 3 s. Only root's modes go to other nodes. `status` shows all nodes, `off` ends all.
+Windows of explicit are counted from 1970 by the clock of the job's home, from which the clocks of other nodes are measured.
 Exit status: 0; 1 if the mode cannot be set; 2 for a wrong command line. The command says which means the machine does not allow, and does without them.";
 
 /// A command other than setting a mode.
@@ -59,8 +64,8 @@ pub enum What {
     /// End the modes of these processes' jobs, or of all jobs
     Off {
         /// Processes of the jobs; the default is all jobs of the user
-        #[arg(value_name = "PID")]
-        pids: Vec<i32>,
+        #[arg(value_name = "PID|NAME")]
+        processes: Vec<String>,
         /// How to show what is left
         #[command(flatten)]
         output: Output,
@@ -90,9 +95,9 @@ pub struct Output {
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = GANG_HELP)]
 pub struct GangArgs {
-    /// The jobs: PIDs of each, with commas between
-    #[arg(required = true, num_args = 2.., value_name = "PID[,PID...]", value_parser = job)]
-    pub jobs: Vec<Pids>,
+    /// The jobs: numbers or names of processes of each, with commas between
+    #[arg(required = true, num_args = 2.., value_name = "PID|NAME[,...]", value_parser = job)]
+    pub jobs: Vec<Named>,
     /// Time of a turn
     #[arg(long = "slice", value_name = "TIME", value_parser = time_us, default_value = "100ms")]
     pub slice_us: u64,
@@ -102,12 +107,12 @@ pub struct GangArgs {
 }
 
 const GANG_HELP: &str = "\
-Each job is these processes and all their descendants, as for `tern cosched`. On several nodes, give the command on each, with the jobs in the same order: turns are counted from 1970.
+Each job is these processes and all their descendants, as for `tern cosched`. Tasks on other nodes take turns there, at the same moments, as `tern cosched --help` says. Jobs that were started on several nodes need the command on each, with the jobs in the same order: turns are counted from 1970.
 Messages of a stopped job wait in its own sockets until its next turn. `tern cosched status` shows the time of the switches; `tern cosched off` ends the turns.";
 
-/// The processes that name a job.
+/// The processes that name a job: numbers, or names of programs.
 #[derive(Clone, Debug)]
-pub struct Pids(pub Vec<i32>);
+pub struct Named(pub Vec<String>);
 
 impl Settings {
     /// Makes the mode of this name.
@@ -126,10 +131,10 @@ impl Settings {
                 Some(windows.with_lengths(run_us, stop_us).map_err(|e| e.to_string())?)
             }
         };
-        if self.local_share.is_some() && name.arrival_rule().is_none() {
-            return Err(format!("--local-share is a setting of dynamic and sdca, not of {name}"));
+        if self.local_share.is_some() && name.arrival_rule().is_none() && !name.comes_first() {
+            return Err(format!("--local-share has no meaning for {name}, which takes nothing from others"));
         }
-        let local_share = self.local_share.unwrap_or(LocalShare::SHARE);
+        let local_share = self.local_share.unwrap_or(usual.local_share);
         Ok(JobMode { windows, real_time: self.real_time, local_share, ..usual })
     }
 }
@@ -153,9 +158,13 @@ fn share(text: &str) -> Result<u32, String> {
     thousandths.map(|thousandths| thousandths as u32).ok_or_else(|| "a share from 0.1% to 99.9%, as 30%".into())
 }
 
-fn job(text: &str) -> Result<Pids, String> {
-    let pids: Result<Vec<i32>, _> = text.split(',').map(|word| word.trim().parse()).collect();
-    pids.map(Pids).map_err(|_| "PIDs with commas between are expected".into())
+fn job(text: &str) -> Result<Named, String> {
+    let words: Vec<String> = text.split(',').map(|word| word.trim().to_owned()).collect();
+    if words.iter().any(String::is_empty) {
+        Err("names with commas between are expected".into())
+    } else {
+        Ok(Named(words))
+    }
 }
 
 #[cfg(test)]
@@ -176,14 +185,18 @@ mod tests {
     #[test]
     fn modes_and_commands_are_told_apart() {
         let args = parse("explicit --run 80ms 12 13").unwrap();
-        assert_eq!((args.mode, args.pids.as_slice()), (Some(ModeName::Explicit), &[12, 13][..]));
+        assert_eq!(
+            (args.mode, args.processes.as_slice()),
+            (Some(ModeName::Explicit), &["12".to_owned(), "13".to_owned()][..])
+        );
         let windows = args.settings.mode(ModeName::Explicit).unwrap().windows.unwrap();
         assert_eq!((windows.run_us(), windows.period_us()), (80_000, 90_000));
-        assert!(matches!(parse("off 5").unwrap().what, Some(What::Off { pids, .. }) if pids == [5]));
+        assert!(matches!(parse("off 5").unwrap().what, Some(What::Off { processes, .. }) if processes == ["5"]));
         assert!(
             matches!(parse("run mxi -- pvmd -n x").unwrap().what, Some(What::Run { command, .. }) if command.len() == 3)
         );
-        assert!(parse("often 12").is_err() && parse("prio x").is_err());
+        assert_eq!(parse("prio --job pvmd3").unwrap().jobs, ["pvmd3"]);
+        assert!(parse("often 12").is_err() && parse("prio --job").is_err());
     }
 
     #[test]
@@ -192,7 +205,8 @@ mod tests {
         assert!(settings.mode(ModeName::Prio).is_err() && settings.mode(ModeName::Explicit).is_ok());
         let settings = parse("sdca 1 --local-share 30%").unwrap().settings;
         assert_eq!(settings.mode(ModeName::Sdca).map(|mode| mode.local_share), Ok(300));
-        assert!(settings.mode(ModeName::Prio).is_err());
+        assert_eq!(settings.mode(ModeName::Prio).map(|mode| mode.local_share), Ok(300));
+        assert!(settings.mode(ModeName::Spin).is_err());
     }
 
     #[test]

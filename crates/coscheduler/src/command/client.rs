@@ -5,11 +5,14 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::agent::{ROLE, SOCKET};
 use crate::protocol::{Answer, PACKET_MAX, Request};
+
+/// The first word of the command line of a process that starts an agent.
+pub const STARTER_ROLE: &str = "__cosched-start";
 
 /// The name of the agent's log.
 pub const LOG: &str = "cosched.log";
@@ -64,15 +67,37 @@ fn connect(directory: &Path) -> io::Result<OwnedFd> {
     }
 }
 
+/// Starts an agent by way of another process, which ends when the agent serves. The agent is thus
+/// no child of this process, whose program may wait for its children.
 fn start(directory: &Path) -> io::Result<OwnedFd> {
     let log = OpenOptions::new().create(true).append(true).open(directory.join(LOG))?;
     let mut command = Command::new("/proc/self/exe");
-    command.arg0("tern").arg(ROLE).arg(directory).current_dir("/");
-    let mut agent = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn()?;
+    command.arg0("tern").arg(STARTER_ROLE).arg(directory).current_dir("/");
+    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).status()?;
+    if status.success() { connect(directory) } else { Err(io::Error::other("it ended at once")) }
+}
+
+/// Starts the agent of the directory that the only argument names, and waits until the agent
+/// serves.
+pub fn starter_main(args: &[String]) -> ExitCode {
+    let started =
+        args.first().ok_or(io::ErrorKind::InvalidInput.into()).and_then(|directory| serve(Path::new(directory)));
+    match started {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            tracing::error!("cosched: starting an agent: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve(directory: &Path) -> io::Result<()> {
+    let mut command = Command::new("/proc/self/exe");
+    let mut agent = command.arg0("tern").arg(ROLE).arg(directory).stdin(Stdio::null()).spawn()?;
     let begun = Instant::now();
     loop {
         match connect(directory) {
-            Ok(socket) => return Ok(socket),
+            Ok(_) => return Ok(()),
             Err(e) if begun.elapsed() > PATIENCE => return Err(e),
             Err(_) => {}
         }

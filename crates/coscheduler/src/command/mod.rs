@@ -3,6 +3,7 @@
 mod args;
 mod client;
 mod directory;
+mod names;
 mod preload;
 
 use std::ffi::OsString;
@@ -10,12 +11,15 @@ use std::io::{self, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
-use cosched::JobMode;
+use control_protocol::coscheduling::{HostedJob, NodeJob};
+use cosched::{JobMode, ModeName, UnknownModeName};
 
 pub use args::{Args, GangArgs};
+pub use client::{STARTER_ROLE, starter_main};
 
-use crate::protocol::{Answer, JobReport, Request};
+use crate::protocol::{Answer, JobReport, NodeReport, Request};
 use args::What;
 
 /// Why a command failed.
@@ -71,9 +75,11 @@ pub fn main(args: &Args, run_dir: &Path) -> u8 {
 
 /// Runs `tern gang`. Gives the exit status.
 pub fn gang(args: &GangArgs, run_dir: &Path) -> u8 {
-    let jobs = args.jobs.iter().map(|pids| pids.0.clone()).collect();
-    let request = Request::Gang { jobs, slice_us: args.slice_us };
-    finish("gang", ask(run_dir, &request).map(|jobs| print(&jobs, args.json)))
+    let resolved: Result<Vec<Vec<i32>>, String> = args.jobs.iter().map(|named| names::resolve(&named.0)).collect();
+    let asked = resolved.map_err(Error::Refused).and_then(|jobs| {
+        set(run_dir, &Request::Gang { jobs, slice_us: args.slice_us }).map(|jobs| print(&jobs, args.json))
+    });
+    finish("gang", asked)
 }
 
 fn finish(command: &str, done: Result<(), Error>) -> u8 {
@@ -94,17 +100,21 @@ fn cosched(args: &Args, run_dir: &Path) -> Result<(), Error> {
             print(&jobs, output.json);
             Ok(())
         }
-        (Some(What::Off { pids, output }), _) => off(run_dir, pids, output.json),
+        (Some(What::Off { processes, output }), _) => {
+            off(run_dir, names::resolve(processes).map_err(Error::Refused)?, output.json)
+        }
         (Some(What::Run { mode, settings, command }), _) => {
             let mode = settings.mode(*mode).map_err(Error::Usage)?;
             run(run_dir, mode, command)
         }
-        (None, Some(_)) if args.pids.is_empty() => {
+        (None, Some(_)) if args.processes.is_empty() && args.jobs.is_empty() => {
             Err(Error::Usage("a process is missing: tern cosched MODE PID...; or tern cosched run MODE -- CMD".into()))
         }
         (None, Some(name)) => {
             let mode = args.settings.mode(name).map_err(Error::Usage)?;
-            let jobs = ask(run_dir, &Request::Set { pids: args.pids.clone(), mode, control: None })?;
+            let named: Vec<String> = args.processes.iter().chain(&args.jobs).cloned().collect();
+            let pids = names::resolve(&named).map_err(Error::Refused)?;
+            let jobs = set(run_dir, &Request::Set { pids, mode, control: None })?;
             print(&jobs, args.json);
             Ok(())
         }
@@ -114,19 +124,66 @@ fn cosched(args: &Args, run_dir: &Path) -> Result<(), Error> {
 
 /// Becomes a command that is a job with its descendants.
 fn run(run_dir: &Path, mode: JobMode, command: &[OsString]) -> Result<(), Error> {
+    let preload = begin(run_dir, mode)?;
+    let (program, words) = command.split_first().ok_or_else(|| Error::Usage("a command is missing".into()))?;
+    let source = Command::new(program).args(words).envs(preload.environment()).exec();
+    Err(Error::Execute { program: program.into(), source })
+}
+
+/// Makes this process a job, with its descendants.
+fn begin(run_dir: &Path, mode: JobMode) -> Result<preload::Preload, Error> {
     let directory = directory::of_agent(run_dir)?;
     let preload = preload::Preload::prepare(&directory);
     let preload = preload.map_err(|source| Error::Directory { path: directory, source })?;
     let (pids, control) = (vec![std::process::id() as i32], Some(preload.control.clone()));
     say_missing(&ask(run_dir, &Request::Set { pids, mode, control })?);
-    let (program, words) = command.split_first().ok_or_else(|| Error::Usage("a command is missing".into()))?;
-    let source = preload.add_to(Command::new(program).args(words)).exec();
-    Err(Error::Execute { program: program.into(), source })
+    Ok(preload)
 }
 
-fn off(run_dir: &Path, pids: &[i32], json: bool) -> Result<(), Error> {
+/// Makes this process a job in the mode of this name, for `tern run --cosched`. Gives the variables
+/// that the program needs.
+///
+/// # Errors
+/// In words: there is no such mode, or the agent cannot be had.
+pub fn begin_own(run_dir: &Path, mode: &str) -> Result<Vec<(OsString, OsString)>, String> {
+    let name: ModeName = mode.parse().map_err(|e: UnknownModeName| format!("--cosched {mode}: {e}"))?;
+    let preload = begin(run_dir, JobMode::from(name)).map_err(|e| e.to_string())?;
+    Ok(preload.environment().into())
+}
+
+/// Sets modes, and waits until the nodes that host tasks have answered, or for a moment.
+fn set(run_dir: &Path, request: &Request) -> Result<Vec<JobReport>, Error> {
+    const PATIENCE: Duration = Duration::from_secs(3);
+    const PAUSE: Duration = Duration::from_millis(20);
+    let mut jobs = ask(run_dir, request)?;
+    let begun = Instant::now();
+    while jobs.iter().any(|job| job.nodes.is_none()) && begun.elapsed() < PATIENCE {
+        std::thread::sleep(PAUSE);
+        let chosen: Vec<u32> = jobs.iter().map(|job| job.job).collect();
+        jobs = ask(run_dir, &Request::Status)?;
+        jobs.retain(|job| chosen.contains(&job.job));
+    }
+    Ok(jobs)
+}
+
+/// Has this user's agent take a job of another home, for ternd. Gives nothing if the job is unknown
+/// and may not begin.
+///
+/// # Errors
+/// In words: the agent cannot be started, or refuses.
+pub fn hosted(run_dir: &Path, order: &HostedJob) -> Result<Option<NodeJob>, String> {
+    let begins = order.hosted.begins && order.hosted.order.mode.is_some();
+    let directory = directory::of_agent(run_dir).map_err(|e| e.to_string())?;
+    if !begins && !client::is_served(&directory) {
+        return Ok(None);
+    }
+    let jobs = ask(run_dir, &Request::Host(order.clone())).map_err(|e| e.to_string())?;
+    Ok(jobs.into_iter().next().map(crate::agent::for_home))
+}
+
+fn off(run_dir: &Path, pids: Vec<i32>, json: bool) -> Result<(), Error> {
     let directory = directory::of_agent(run_dir)?;
-    let request = Request::Off { pids: pids.to_vec() };
+    let request = Request::Off { pids };
     let left = if client::is_served(&directory) { ask(run_dir, &request)? } else { Vec::new() };
     if json {
         print(&left, json);
@@ -147,6 +204,11 @@ fn say_missing(jobs: &[JobReport]) {
     for missing in jobs.iter().flat_map(|job| &job.missing) {
         eprintln!("tern: cosched: {missing}");
     }
+    for node in jobs.iter().flat_map(|job| job.nodes.iter().flatten()) {
+        for missing in node.refused.iter().chain(&node.job.missing) {
+            eprintln!("tern: cosched: {}: {missing}", node.node);
+        }
+    }
 }
 
 /// Prints jobs. A reader that has gone is no error.
@@ -163,18 +225,26 @@ fn print(jobs: &[JobReport], json: bool) {
 
 fn table(jobs: &[JobReport]) -> String {
     let mut text = format!(
-        "{:>4} {:<9} {:>6} {:>14} {:>9} {:>10} {:>10}\n",
-        "JOB", "MODE", "TASKS", "RUN/STOP ms", "SWITCHES", "MEDIAN us", "P99 us"
+        "{:>4} {:<9} {:<10} {:>6} {:>14} {:>9} {:>10} {:>10}\n",
+        "JOB", "MODE", "NODE", "TASKS", "RUN/STOP ms", "SWITCHES", "MEDIAN us", "P99 us"
     );
     for job in jobs {
         let windows =
             job.windows.map(|windows| format!("{}/{}", windows.run_us as f64 / 1e3, windows.stop_us as f64 / 1e3));
         let (mode, tasks, windows) = (job.mode, job.tasks.len(), windows.unwrap_or_else(|| "-".into()));
+        let node = job.home.as_ref().map_or_else(|| "here".to_owned(), |home| format!("of {home}"));
         let times = job.switches;
         text += &format!(
-            "{:>4} {mode:<9} {tasks:>6} {windows:>14} {:>9} {:>10} {:>10}\n",
+            "{:>4} {mode:<9} {node:<10} {tasks:>6} {windows:>14} {:>9} {:>10} {:>10}\n",
             job.job, times.count, times.median_us, times.p99_us
         );
+        for NodeReport { node, refused, job } in job.nodes.iter().flatten() {
+            let (word, tasks) = (if refused.is_some() { "refused" } else { "" }, job.tasks.len());
+            text += &format!(
+                "{:>4} {word:<9} {node:<10} {tasks:>6} {:>14} {:>9} {:>10} {:>10}\n",
+                "", "", job.switches, job.switch_median_us, job.switch_p99_us
+            );
+        }
     }
     text
 }

@@ -5,7 +5,6 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// The library, as it was built with this program (`blobs/cosched-hook`).
 const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/cosched-hook.so"));
@@ -39,14 +38,14 @@ impl Preload {
         Ok(Preload { library, control: directory.join(format!("cosched-{}.mode", std::process::id())) })
     }
 
-    /// Has a command, and what it starts, load the library first.
-    pub fn add_to<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+    /// Gives the variables by which a program, and what it starts, load the library first.
+    pub fn environment(&self) -> [(OsString, OsString); 2] {
         let mut libraries = OsString::from(&self.library);
         if let Some(others) = std::env::var_os(PRELOAD).filter(|others| !others.is_empty()) {
             libraries.push(":");
             libraries.push(others);
         }
-        command.env(PRELOAD, libraries).env(VARIABLE, &self.control)
+        [(PRELOAD.into(), libraries), (VARIABLE.into(), self.control.clone().into())]
     }
 }
 

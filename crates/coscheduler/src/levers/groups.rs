@@ -72,6 +72,15 @@ impl Groups {
         done
     }
 
+    /// Gives the processes a larger share of the processors, or a usual one. Tries all groups.
+    pub fn set_heavy(&self, heavy: bool) {
+        for group in self.made.values() {
+            if let Err(e) = group.set_heavy(heavy) {
+                tracing::debug!("cosched: {e}");
+            }
+        }
+    }
+
     /// Gives the directories of all groups.
     pub fn directories(&self) -> impl Iterator<Item = PathBuf> + '_ {
         self.made.values().map(|group| group.dir().to_owned())

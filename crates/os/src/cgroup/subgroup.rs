@@ -9,6 +9,8 @@ use crate::{Error, Result};
 /// Shares of a version 1 group that comes before others, of which each has 1024: less than a thread
 /// of the least nice value.
 const SHARES: u64 = 65_536;
+/// What the kernel gives a new group.
+const USUAL_SHARES: u64 = 1024;
 
 /// The use of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,9 +104,19 @@ impl Subgroup {
         std::fs::create_dir(&dir).map_err(|e| Error::new(format!("create {}", dir.display()), e))?;
         let own = Subgroup { dir };
         if tree.lever == Lever::Weigh {
-            super::write(&own.dir.join("cpu.shares"), &SHARES.to_string())?;
+            own.set_heavy(true)?;
         }
         Ok(own)
+    }
+
+    /// Gives the processes of a group of [`Lever::Weigh`] together a larger share, or that of one
+    /// process.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn set_heavy(&self, heavy: bool) -> Result<()> {
+        let shares = if heavy { SHARES } else { USUAL_SHARES };
+        super::write(&self.dir.join("cpu.shares"), &shares.to_string())
     }
 
     /// Names a group that another process made.

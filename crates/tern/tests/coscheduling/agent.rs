@@ -34,6 +34,27 @@ fn a_task_that_becomes_a_daemon_is_let_go() {
         is $(cat /proc/$late/comm) pvmd3");
 }
 
+/// With a share for local work, tasks come first for a part of the time, and compete as before in
+/// the rest.
+#[test]
+fn local_work_has_its_turns() {
+    let _alone = alone();
+    run(r"
+        nice -n 5 sh -c 'while :; do :; done' & busy=$!
+        for mode in prio priospin 'explicit --run 90ms --stop 10ms'; do
+            tern cosched $mode --local-share 50% $busy > said
+            for turn in 1 2 3; do
+                until_ '[ $(nice_of $busy) = -20 ]'; until_ '[ $(nice_of $busy) = 5 ]'
+            done
+        done
+        until_ '[ $(nice_of $busy) = -20 ]'; kill -9 $(agent)
+        until_ no_guardian; is $(nice_of $busy) 5
+        tern cosched explicit --local-share 10% $busy > said
+        sleep 0.5; is $(nice_of $busy) -20
+        tern cosched off; is $(nice_of $busy) 5
+        isnt tern cosched spin --local-share 10% $busy");
+}
+
 /// A guardian takes the agent's doings back when the agent is killed, also if the first guardian
 /// was killed before.
 #[test]

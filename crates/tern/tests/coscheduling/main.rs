@@ -8,6 +8,7 @@ mod common;
 mod gang;
 mod jobs;
 mod moved;
+mod nodes;
 #[path = "../parallel/programs.rs"]
 #[allow(dead_code, reason = "these tests use a part")]
 mod programs;

@@ -69,12 +69,13 @@ impl ByArrivals {
         self.sockets.fd()
     }
 
-    /// Follows tasks that have come or gone, and their sockets.
-    pub fn look(&mut self, tasks: &Tasks, now_us: u64) {
+    /// Follows tasks that have come or gone, and their sockets. `real_time`: tasks may be preferred
+    /// by real time.
+    pub fn look(&mut self, tasks: &Tasks, real_time: bool, now_us: u64) {
         let gone: Vec<ProcessKey> = self.places.keys().filter(|task| !tasks.contains_key(task)).copied().collect();
         gone.into_iter().for_each(|task| self.forget(task, now_us));
         self.sockets.look(tasks.keys());
-        self.boost = Boost::of_tasks(true, tasks.keys());
+        self.boost = Boost::of_tasks(real_time, tasks.keys());
         for task in tasks.keys() {
             self.note_state(*task, now_us);
         }
