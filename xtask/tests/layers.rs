@@ -134,7 +134,7 @@ fn nothing_depends_on_the_lab_but_the_binary() {
 const ROWS: [&[&str]; 6] = [
     &["tern"],
     &["node", "cli", "lab", "bench", "netmon", "coscheduler", "libtern"],
-    &["home", "room"],
+    &["home", "room", "dump"],
     &["checkpoint", "link", "homefs", "relay"],
     &["os", "packet", "identity", "deputy-start"],
     &[

@@ -10,6 +10,7 @@ mod copied;
 mod descriptors;
 mod error;
 mod files;
+mod foreign_vdso;
 mod freeze;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
@@ -33,6 +34,7 @@ mod rare_state;
 mod rebuild;
 mod relayout;
 mod rewind;
+mod tasks;
 mod thread_words;
 mod timers;
 mod visit;
@@ -49,6 +51,7 @@ pub use descriptors::{
 };
 pub use error::BodyError;
 pub use files::Files;
+pub use foreign_vdso::{ForeignVdso, laid_out_with_foreign_vdso};
 pub use freeze::{Frozen, Slept, end_its_call, freeze};
 pub use give::give;
 pub use headstart::{Headstart, Left};
@@ -75,6 +78,7 @@ pub use rebuild::{
 };
 pub use relayout::{Changes, changes};
 pub use rewind::{may_time_out, rewind};
+pub use tasks::{check_others, check_threads};
 pub use timers::{arm as arm_timers, fire_again, make as make_timers};
 pub use visit::{visit, visit_at_length};
 pub use watches::{epoll_event, may_be_told, poll_of, watch_again, watch_anew, watched};

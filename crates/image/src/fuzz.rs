@@ -1,5 +1,6 @@
 //! Images as a hostile node may send them, for fuzz targets and tests.
 
+use crate::dump::{DumpWriter, Identity, Origin};
 use crate::objects::{Made, Memory, MemoryKind, Object, Pipe, Watched};
 use crate::state::{Area, Content, Descriptor, File, Image, Opened, Thread, Timer};
 
@@ -41,6 +42,29 @@ pub fn bytes(input: &[u8]) -> Vec<u8> {
         0 => rest.to_vec(),
         1 => changed(whole, rest),
         _ => with_sections(&whole, rest),
+    }
+}
+
+/// Builds a dump with a frame of each kind.
+pub fn dump() -> Vec<u8> {
+    let mut out = Vec::new();
+    let written = DumpWriter::begin(&mut out, &Origin::default(), &[Identity::default()], &example(), b"code");
+    let written = written.and_then(|mut writer| {
+        writer.pages(&[(0x1000, 4096)], &[7; 4096])?;
+        writer.zeros(&[(0x2000, 4096)])?;
+        writer.end()
+    });
+    if written.is_ok() { out } else { Vec::new() }
+}
+
+/// Builds bytes that may be a dump: `input` as it is behind the magic, or the example with changes
+/// to single bytes.
+pub fn dump_bytes(input: &[u8]) -> Vec<u8> {
+    let Some((mode, rest)) = input.split_first() else { return Vec::new() };
+    let whole = dump();
+    match mode % 2 {
+        0 => [&whole[..whole.len().min(8)], rest].concat(),
+        _ => changed(whole, rest),
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod check;
 mod describe;
+pub mod dump;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub mod fuzz;

@@ -97,18 +97,28 @@ const LABEL_SHOWN: usize = 100;
 /// The first restriction found, of any thread; or [`Confinement::Unknown`], if the kernel does not
 /// tell.
 pub fn check(pid: i32) -> Result<(), Confinement> {
+    check_except(pid, &[])
+}
+
+/// Checks as [`check`] does, but lets the process live in other namespaces of these kinds (files
+/// below /proc/PID/ns).
+///
+/// # Errors
+/// As [`check`].
+pub fn check_except(pid: i32, kinds: &[&str]) -> Result<(), Confinement> {
     if pid <= 0 {
         return Err(Confinement::Unnumbered);
     }
     // The leader is not listed where /proc shows no threads.
     let threads = process::threads(pid).map_err(|e| unknown(pid, &e.doing, &e.source))?;
-    check_thread(pid)?;
+    check_thread(pid, kinds)?;
+    let check_thread = |tid| check_thread(tid, kinds);
     // A thread that has ended since the list was made confines nobody.
     let ended = |verdict: &Result<(), Confinement>| *verdict == Err(Confinement::Ended);
     threads.into_iter().filter(|tid| *tid != pid).map(check_thread).find(|v| v.is_err() && !ended(v)).unwrap_or(Ok(()))
 }
 
-fn check_thread(tid: i32) -> Result<(), Confinement> {
+fn check_thread(tid: i32, kinds: &[&str]) -> Result<(), Confinement> {
     let status = process::status(tid).map_err(|e| unknown(tid, &e.doing, &e.source))?;
     if matches!(status.state, 'Z' | 'X') {
         return Err(Confinement::Ended);
@@ -118,7 +128,7 @@ fn check_thread(tid: i32) -> Result<(), Confinement> {
     }
     for ((file, namespace), own) in NAMESPACES.into_iter().zip(own_namespaces()) {
         match namespace_of(&tid.to_string(), file) {
-            _ if own.is_none() => {}
+            _ if own.is_none() || kinds.contains(&file) => {}
             Ok(its) if its == *own => {}
             Ok(_) => return Err(Confinement::Namespace { namespace }),
             // A namespace for children that has no first process yet.
@@ -130,7 +140,9 @@ fn check_thread(tid: i32) -> Result<(), Confinement> {
             Err(e) => return Err(read_failed(tid, file, &e)),
         }
     }
-    check_root(tid)?;
+    if !kinds.contains(&"mnt") {
+        check_root(tid)?;
+    }
     LABELS.iter().zip(own_labels()).try_for_each(|(file, own)| match label_of(&tid.to_string(), file) {
         Ok(label) if is_confining(&label, own) => Err(Confinement::Label { label: shown(&label) }),
         Ok(_) => Ok(()),

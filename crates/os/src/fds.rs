@@ -61,6 +61,16 @@ pub fn close_others(kept: &[i32]) {
     }
 }
 
+/// Duplicates a descriptor, close-on-exec, under the lowest free number from `number` on.
+pub fn at_or_above(fd: BorrowedFd<'_>, number: i32) -> Result<OwnedFd> {
+    // SAFETY: returns a new descriptor.
+    let copy = check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, number) }, || {
+        format!("putting a descriptor at {number} or above")
+    })?;
+    // SAFETY: the kernel just made it for us.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+}
+
 /// All that poll(2) tells of.
 pub const POLLED: u16 = (libc::POLLIN | libc::POLLPRI | libc::POLLOUT | libc::POLLRDHUP) as u16
     | (libc::POLLRDNORM | libc::POLLRDBAND | libc::POLLWRNORM | libc::POLLWRBAND) as u16;

@@ -104,6 +104,18 @@ pub fn shift_time(monotonic_ns: i64, boottime_ns: i64) -> Result<()> {
     std::fs::write("/proc/self/timens_offsets", text).map_err(|e| Error::new("writing /proc/self/timens_offsets", e))
 }
 
+/// Reads by how many nanoseconds the clocks of process `pid` (CLOCK_MONOTONIC, CLOCK_BOOTTIME) are
+/// ahead of this machine's; zeros where the kernel has no time namespaces.
+pub fn clock_offsets(pid: i32) -> (i64, i64) {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/timens_offsets")).unwrap_or_default();
+    let of = |name: &str| {
+        let mut words = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().split_whitespace();
+        let mut next = || words.next().and_then(|word| word.parse::<i64>().ok()).unwrap_or_default();
+        next().saturating_mul(1_000_000_000).saturating_add(next())
+    };
+    (of("monotonic"), of("boottime"))
+}
+
 /// Sets host and domain name of the UTS namespace.
 pub fn set_names(host: &[u8], domain: &[u8]) -> Result<()> {
     // SAFETY: pointer and length of live slices.

@@ -7,7 +7,7 @@ mod files;
 mod identity;
 mod pages;
 
-pub use cpu::{Cpu, cpu};
+pub use cpu::{Cpu, PROGRAM_FEATURES, cpu};
 
 /// Something that a kernel may offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

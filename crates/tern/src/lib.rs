@@ -2,6 +2,7 @@
 //! what the tool needs of the crates of kernel and daemon.
 
 pub mod daemon;
+pub mod dumping;
 pub mod doctor;
 pub mod logging;
 pub mod picture;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use cli::Dirs;
 use tern::daemon::Clocks;
-use tern::{HOST, daemon, picture, roles};
+use tern::{HOST, daemon, dumping, picture, roles};
 
 /// One process space out of several Linux machines.
 #[derive(Debug, Parser)]
@@ -51,6 +51,12 @@ enum Command {
     Gang(coscheduler::GangArgs),
     /// What a process is, as a move would carry it
     Image(picture::Args),
+    /// Write a whole process to a file, a pipe or a socket, without a daemon
+    #[command(after_help = dumping::DUMP_HELP)]
+    Dump(dumping::Dump),
+    /// Make a process of a dump, and be in its place until it ends
+    #[command(after_help = dumping::UNDUMP_HELP)]
+    Undump(dumping::UndumpArgs),
     #[command(flatten)]
     Companion(companion::Command),
     /// Print completions for a shell
@@ -91,6 +97,8 @@ fn main() -> ExitCode {
             home::conversion::restore_signals();
             picture::main(args)
         }
+        Command::Dump(args) => dumping::dump(args),
+        Command::Undump(args) => dumping::undump(args),
         Command::Companion(command) => companion::exec(command, &dirs),
         Command::Completions { shell } => {
             home::conversion::restore_signals();

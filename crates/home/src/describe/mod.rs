@@ -3,7 +3,7 @@
 //!
 //! [`place`] describes a process that is about to become a deputy. [`snapshot`] describes one that
 //! runs and is to move: memory areas, files, descriptors ([`descriptor_kind`]), and what other
-//! processes have in common with it ([`others`], [`tasks`]). State that cannot be carried is
+//! processes have in common with it ([`others`], [`checkpoint::check_others`]). State that cannot be carried is
 //! refused here, before anything is done ([`confinement`], [`barred`]). [`picture`] shows the
 //! result without moving anything.
 //!
@@ -17,4 +17,3 @@ pub mod picture;
 pub mod place;
 pub mod room_names;
 pub mod snapshot;
-pub mod tasks;

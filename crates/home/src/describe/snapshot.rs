@@ -4,7 +4,7 @@
 use crate::describe::descriptor_kind::{Kind, LISTED_MAX, is_file, kind, of_one_file};
 use crate::describe::others::{self, Company, Others};
 use crate::describe::room_names::RoomNames;
-use crate::describe::{barred, confinement, place, tasks};
+use crate::describe::{barred, confinement, place};
 use crate::proxy::mounts;
 use checkpoint::{BodyError, Files, Gathered, Memory, OpenFiles};
 use control_protocol::moves::Parts;
@@ -92,7 +92,7 @@ impl ProcessSnapshot {
         }
         refuse_early(pid)?;
         let others = Others::beside(pid)?;
-        tasks::check_others(pid, others.processes())?;
+        checkpoint::check_others(pid, others.processes())?;
         others::check_messages(pid)?;
         if raw.is_empty() {
             return Err(BodyError::NotMigratable("it has no memory: it is a kernel thread, or has ended".into()));
@@ -157,7 +157,7 @@ impl ProcessSnapshot {
     pub fn still_holds(&self, pid: i32) -> Result<bool, BodyError> {
         refuse_early(pid)?;
         let new = Others::beside(pid)?.since(&self.others);
-        tasks::check_others(pid, new.processes())?;
+        checkpoint::check_others(pid, new.processes())?;
         if !self.memories.is_empty() && !checkpoint::mappers(new.processes().iter().copied(), &self.memories).is_empty()
         {
             return Ok(false);
@@ -375,7 +375,7 @@ fn refuse_early(pid: i32) -> Result<(), BodyError> {
         return stays(checkpoint::OTHER_CODE);
     }
     confinement::refuse(pid)?;
-    tasks::check_threads(pid)?;
+    checkpoint::check_threads(pid)?;
     // Of those that have ended since they were listed there is nothing to know.
     let is_real_time = |tid: &i32| os::scheduling::policy(*tid).is_ok_and(os::scheduling::is_real_time);
     if let Some(thread) = process::threads(pid)?.into_iter().find(is_real_time) {

@@ -81,7 +81,7 @@ pub struct Shared {
     /// The kind of this room; set when the room is made.
     pub kind: OnceLock<RoomKind>,
     /// Home's code for its processes, if guests may not use this kernel's.
-    pub strange: OnceLock<crate::state::foreign_vdso::Strange>,
+    pub strange: OnceLock<checkpoint::ForeignVdso>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

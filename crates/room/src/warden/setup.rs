@@ -5,7 +5,6 @@ use crate::sandbox::porter;
 use crate::sandbox::porter::{Answer, Channels, Command, Setup};
 use crate::state::files::proc::table::Proc;
 use crate::state::files::standins::device::Device;
-use crate::state::foreign_vdso::Strange;
 use crate::state::listeners::Listeners;
 use crate::state::orders::Orders;
 use crate::state::shared::Shared;
@@ -64,7 +63,7 @@ pub fn run(args: &WardenArgs) -> Result<(), WardenError> {
     let _ = room.shared.kind.set(args.kind);
     let wall = Wall::needed(clocks.ahead_ns, clocks.doubt_ns).filter(|_| !is_local);
     if !is_local && (wall.is_some() || home.vdso != os::vdso::own()) {
-        let _ = room.shared.strange.set(Strange::new(&home.vdso));
+        let _ = room.shared.strange.set(checkpoint::ForeignVdso::new(&home.vdso));
     }
     let home_devices = std::mem::take(&mut home.devices);
     let setup = Setup { home, here_monotonic_ns, here_boottime_ns, wall: wall.is_some(), devices: numbers };

@@ -6,7 +6,6 @@
 use crate::sandbox::porter::body::{MARK_EMPTY, filter};
 use crate::sandbox::porter::setup::View;
 use crate::state::cpu_times::Before;
-use crate::state::foreign_vdso;
 use crate::state::guests::Who;
 use crate::state::oom_score::endanger;
 use crate::state::shared::Shared;
@@ -311,7 +310,7 @@ fn lay_out(
     }
     let taken = image.areas.iter().map(|a| (a.start, a.end)).chain(home.map(|v| (v.start, v.end)));
     let free = checkpoint::free_place(taken.chain([(there.region, there.region + REGION_BYTES)]))?;
-    checkpoint::map_memory(host.0, inside, &foreign_vdso::laid_out(image, free), given, existing)?;
+    checkpoint::map_memory(host.0, inside, &checkpoint::laid_out_with_foreign_vdso(image, free), given, existing)?;
     if let (Some(strange), Some(home)) = (strange, home) {
         strange.write(inside.memory(), home)?;
         room.guests().get_mut(image.process.pid).into_iter().for_each(|guest| guest.vdso = Some(home));

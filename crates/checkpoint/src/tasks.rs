@@ -2,7 +2,7 @@
 //! to be moved: memory, the table of descriptors, working directory, rights. A body gets one of
 //! each, and its deputy gives up all of its memory.
 
-use checkpoint::BodyError;
+use crate::error::BodyError;
 use os::kcmp::Common;
 use os::process::{self, Status};
 
