@@ -25,7 +25,7 @@ const OWN_NAMESPACES: [&str; 6] = ["pid", "pid_for_children", "user", "mnt", "ti
 pub struct Described {
     /// The areas as the kernel lists them, without flags.
     pub areas: Vec<Area>,
-    /// The image.
+    /// The image, as far as it is known.
     pub image: Image,
     /// One for each file of the image.
     pub identities: Vec<Identity>,
@@ -58,8 +58,17 @@ pub fn refuse_early(pid: i32) -> Result<(), DumpFailed> {
     Ok(checkpoint::check_others(pid, &others(pid)?)?)
 }
 
+/// Lists all other processes, but for those between the process and its dumper: the library has
+/// made them for the dump (`tern_dump` of `tern.h`).
 fn others(pid: i32) -> Result<Vec<i32>, DumpFailed> {
-    Ok(process::all()?.into_iter().filter(|other| *other != pid).collect())
+    let between = between(pid);
+    Ok(process::all()?.into_iter().filter(|other| *other != pid && !between.contains(other)).collect())
+}
+
+fn between(pid: i32) -> Vec<i32> {
+    let parent = |of: &i32| process::status(*of).ok().map(|status| status.ppid).filter(|parent| *parent > 1);
+    let line: Vec<i32> = std::iter::successors(Some(std::process::id() as i32), parent).collect();
+    line.iter().position(|of| *of == pid).map_or_else(Vec::new, |place| line[..place].to_vec())
 }
 
 /// Describes the stopped process `pid`.
@@ -76,8 +85,10 @@ pub fn describe(pid: i32, wish: DumpWish) -> Result<Described, DumpFailed> {
     let exe = if wish.whole { None } else { executable(pid, &mut files) };
     let found = descriptors::describe(pid, wish, &mut files, &mut gathered)?;
     let mut left_out = found.left_out;
-    let children = process::all()?.into_iter().filter(|p| process::status(*p).is_ok_and(|s| s.ppid == pid));
-    left_out.extend(children.map(|child| format!("its child {child}: wait(2) will know of none")));
+    let is_child = |other: &i32| process::status(*other).is_ok_and(|status| status.ppid == pid);
+    left_out.extend(
+        others(pid)?.into_iter().filter(is_child).map(|child| format!("its child {child}: wait(2) will know of none")),
+    );
     let mut image = Image {
         areas: memory.areas,
         files: files.list().to_vec(),
@@ -99,7 +110,9 @@ pub fn describe(pid: i32, wish: DumpWish) -> Result<Described, DumpFailed> {
 fn take_whole(pid: i32, areas: &mut [Area], wish: DumpWish) -> Vec<(u64, u64)> {
     let is_files = |a: &Area| {
         let kind = [&b"/SYSV"[..], b"/[aio]", b"/secretmem"];
-        a.name.starts_with(b"/") && checkpoint::memory_kind(&a.name).is_none() && !kind.iter().any(|k| a.name.starts_with(k))
+        a.name.starts_with(b"/")
+            && checkpoint::memory_kind(&a.name).is_none()
+            && !kind.iter().any(|k| a.name.starts_with(k))
     };
     let private = areas.iter_mut().filter(|a| !a.shared && is_files(a));
     let whole = private.filter(|a| wish.whole || named(pid, a).is_err());
@@ -120,7 +133,8 @@ pub fn through_root(pid: i32, path: &Path) -> String {
 /// The file that an area shows, which must still have its name.
 fn named(pid: i32, area: &Area) -> Result<File, String> {
     let path = Path::new(std::ffi::OsStr::from_bytes(&area.name));
-    let metadata = fs::metadata(through_root(pid, path)).map_err(|e| format!("it has {} mapped: {e}", path.display()))?;
+    let metadata =
+        fs::metadata(through_root(pid, path)).map_err(|e| format!("it has {} mapped: {e}", path.display()))?;
     if metadata.ino() != area.inode || !metadata.is_file() {
         return Err(format!("it has {} mapped, and another file has that name now", path.display()));
     }

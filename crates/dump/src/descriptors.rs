@@ -12,13 +12,13 @@ use crate::files::is_terminal;
 use checkpoint::{BodyError, Files, Gathered, OpenDescriptor, OpenFiles};
 use image::{Descriptor, File, Opened};
 use os::pidfd::PidFd;
-use os::process::{self, FdInfo};
+use os::process::{self, FdInfo, ProcessFd};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-/// Described descriptors.
+/// Descriptors as the dump holds them.
 pub struct Found {
-    /// Those of the dump, ascending.
+    /// The descriptors that the dump holds, ascending.
     pub descriptors: Vec<Descriptor>,
     /// Those that are left out, in words.
     pub left_out: Vec<String>,
@@ -29,23 +29,21 @@ struct Of<'a> {
     pid: i32,
     pidfd: PidFd,
     wish: DumpWish,
-    /// All its descriptors.
+    /// All descriptors of the process.
     all: &'a [(i32, FdInfo)],
 }
 
 /// Describes the descriptors of the stopped process `pid`.
-pub fn describe(
-    pid: i32,
-    wish: DumpWish,
-    files: &mut Files,
-    gathered: &mut Gathered,
-) -> Result<Found, DumpFailed> {
+pub fn describe(pid: i32, wish: DumpWish, files: &mut Files, gathered: &mut Gathered) -> Result<Found, DumpFailed> {
     let look = |fd| Ok((fd, process::fd_info(pid, fd)?));
     let all = process::descriptors(pid)?.into_iter().map(look).collect::<Result<Vec<_>, DumpFailed>>()?;
     let of = Of { pid, pidfd: PidFd::open(pid)?, wish, all: &all };
     let mut open_files = OpenFiles::of(pid);
     let mut found = Found { descriptors: Vec::new(), left_out: Vec::new() };
     for (fd, info) in &all {
+        if of.is_the_dumps(*fd) {
+            continue;
+        }
         let opened = match of.undumpers(*fd) {
             Some(standard) => Ok(Opened::Home(standard)),
             None => open_files.opened(*fd, info, || of.decide(*fd, info, files, gathered)),
@@ -68,6 +66,12 @@ fn refuse<T>(fd: i32, what: impl std::fmt::Display) -> Result<T, BodyError> {
 }
 
 impl Of<'_> {
+    /// Tells whether the dump goes to this open file. The process may have given it to the dumper.
+    fn is_the_dumps(&self, fd: i32) -> bool {
+        let own = ProcessFd { pid: std::process::id() as i32, fd: 1 };
+        fd > 2 && process::one_file(own, ProcessFd { pid: self.pid, fd })
+    }
+
     /// Tells which of the undumper's descriptors this one becomes.
     fn undumpers(&self, fd: i32) -> Option<i32> {
         const STANDARD: std::ops::RangeInclusive<i32> = 0..=2;
@@ -79,19 +83,12 @@ impl Of<'_> {
             is_terminal(&metadata).then(|| metadata.rdev())
         };
         let own = terminal(fd);
-        let is_one = |standard: &i32| {
-            process::same_file(self.pid, *standard, fd) || own.is_some() && terminal(*standard) == own
-        };
+        let is_one =
+            |standard: &i32| process::same_file(self.pid, *standard, fd) || own.is_some() && terminal(*standard) == own;
         self.all.iter().map(|(fd, _)| *fd).filter(|fd| STANDARD.contains(fd)).find(is_one)
     }
 
-    fn decide(
-        &self,
-        fd: i32,
-        info: &FdInfo,
-        files: &mut Files,
-        gathered: &mut Gathered,
-    ) -> Result<Opened, BodyError> {
+    fn decide(&self, fd: i32, info: &FdInfo, files: &mut Files, gathered: &mut Gathered) -> Result<Opened, BodyError> {
         let link = process::link(self.pid, &format!("fd/{fd}"))?;
         let name = link.to_string_lossy().into_owned();
         let open = OpenDescriptor { fd, info, link: &link };
@@ -106,7 +103,8 @@ impl Of<'_> {
         }
         if name.starts_with("anon_inode:") || name.starts_with("pipe:") || checkpoint::is_memory(&link) {
             let object = gathered.describe(self.pid, &self.pidfd, open)?;
-            return object.map_or_else(|| refuse(fd, format!("{name}, which no dump can hold")), |o| Ok(Opened::Made(o)));
+            return object
+                .map_or_else(|| refuse(fd, format!("{name}, which no dump can hold")), |o| Ok(Opened::Made(o)));
         }
         if checkpoint::is_removed_memory(self.pid, fd, &link) {
             return Ok(Opened::Made(gathered.describe_removed(self.pid, open)?));
@@ -133,7 +131,8 @@ impl Of<'_> {
             return refuse(fd, format!("{}, a file that has no name any more, or another one", link.display()));
         }
         if info.locked && !self.wish.ignore_locks {
-            let words = format!("{}, on which the process holds a lock (--ignore-locks dumps it without)", link.display());
+            let words =
+                format!("{}, on which the process holds a lock (--ignore-locks dumps it without)", link.display());
             return refuse(fd, words);
         }
         checkpoint::open_file(fd, &FdInfo { locked: false, ..*info }, link, everywhere)

@@ -2,8 +2,8 @@
 //! daemon.
 //!
 //! [`dump`] stops a process, takes it apart ([`checkpoint`]), writes it to any descriptor
-//! ([`image::dump`]), and lets it go on. [`Undump`] makes a process from such a stream, which may be
-//! a pipe and may be hostile. [`list`] tells what a dump needs.
+//! ([`image::dump`]), and lets it go on. [`Undump`] makes a process from such a stream, which may
+//! be a pipe and may be hostile. [`list`] tells what a dump needs.
 //!
 //! # Numbers
 //! C libraries keep the numbers of threads in memory: a mutex knows its owner by it, and
@@ -21,6 +21,9 @@ mod describe;
 mod descriptors;
 mod error;
 mod files;
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub mod fuzz;
 mod list;
 mod opened;
 mod pages;

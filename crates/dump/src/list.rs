@@ -70,7 +70,8 @@ fn hexadecimal(bytes: &[u8]) -> String {
 
 impl Listing {
     fn needed(&self) -> Vec<Needed<'_>> {
-        let shows = |n: u32| self.image.areas.iter().any(|a| matches!(a.content, Content::File { file, .. } if file == n));
+        let shows =
+            |n: u32| self.image.areas.iter().any(|a| matches!(a.content, Content::File { file, .. } if file == n));
         let opens = |d: &&Descriptor, n: u32| matches!(d.opened, Opened::File { file, .. } if file == n);
         let files = (0..).zip(self.image.files.iter().zip(&self.identities));
         let all = files.map(|(n, (file, identity))| Needed {

@@ -103,8 +103,8 @@ impl<R: Read> Undump<R> {
         Ok(Undump { reader, origin: *origin, image: *image, vdso, files })
     }
 
-    /// Makes the process, and takes its pages from the stream to the end of the dump; no byte behind
-    /// it is read. The caller has one thread.
+    /// Makes the process, and takes its pages from the stream, up to the end of the dump and no
+    /// byte further. The caller has one thread.
     ///
     /// # Errors
     /// The stream breaks, or the kernel refuses something. No process is left.
@@ -143,7 +143,7 @@ impl<R: Read> Undump<R> {
         Ok((stopped, Shell { host, pidfd, own: Some(own), runs: false }))
     }
 
-    /// Has the clocks that count from the machine's start go on where the process saw them last, for
+    /// Has the clocks that count from the machine's start go on where the process saw them last:
     /// programs keep times of them. Tells whether the machine allowed it.
     fn continue_clocks(&self) -> bool {
         let own = namespace::clock_offsets(std::process::id() as i32);
@@ -174,8 +174,8 @@ impl<R: Read> Undump<R> {
         Ok(Mapped { inside, given })
     }
 
-    /// Maps the areas. Where this kernel's vDSO is another than the dump's, a copy of that takes its
-    /// place ([`ForeignVdso`]).
+    /// Maps the areas. Where this kernel's vDSO is another than the dump's, a copy of the dump's
+    /// takes its place ([`ForeignVdso`]).
     fn lay_out(&self, inside: &mut Inside, given: &Given, region: u64) -> Result<(), DumpFailed> {
         let (host, image) = (inside.tid().0, &self.image);
         let (none, old) = (Existing::default(), image.process.vdso);
@@ -214,7 +214,8 @@ impl<R: Read> Undump<R> {
 }
 
 /// Divides a run into pieces of at most so many bytes. A hostile run may be as long as memory.
-fn pieces((at, bytes): Run, most: u64) -> impl Iterator<Item = Run> {
+fn pieces(run: Run, most: u64) -> impl Iterator<Item = Run> {
+    let (at, bytes) = run;
     let end = at + bytes;
     std::iter::successors(Some(at), move |at| at.checked_add(most).filter(|next| *next < end))
         .map(move |at| (at, most.min(end - at)))
@@ -300,8 +301,8 @@ fn finish_thread(beside: Inside, image: &Image, thread: &Thread, gives_up: bool)
     })
 }
 
-/// Gives up all capabilities, if the process has them only because it lives in a user namespace that
-/// was made for it.
+/// Gives up all capabilities, if the process has them only because a user namespace was made for
+/// it.
 fn give_up(batch: &mut Batch, gives_up: bool) {
     if !gives_up {
         return;

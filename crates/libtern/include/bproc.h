@@ -93,4 +93,20 @@ static inline int bproc_vexecmove(int count, int *nodes, pid_t *pids, const char
     return done;
 }
 
+#define BPROC_DUMP_LIBS 1
+#define BPROC_DUMP_EXEC 2
+#define BPROC_DUMP_OTHER 4
+#define BPROC_DUMP_ALL 7
+
+/* 0 in the undumped process, positive in the one that was dumped. Any flag puts all mapped files in. */
+static inline int bproc_dump(int fd, int flags)
+{
+    return tern_dump(fd, flags & BPROC_DUMP_ALL ? TERN_DUMP_WHOLE : 0);
+}
+
+static inline int bproc_undump(int fd)
+{
+    return tern_undump(fd, 0);
+}
+
 #endif

@@ -61,6 +61,20 @@ int tern_vexecmove(int count, const char *const nodes[], pid_t pids[], const cha
 int tern_vexecmove_io(int count, const char *const nodes[], pid_t pids[], const struct tern_io *io, const char *path,
                       char *const argv[], char *const envp[]);
 
+/* A process as a stream, to and from any descriptor. No ternd is needed; tern(1) is. */
+#define TERN_DUMP_IGNORE_FILES 1 /* leave out open files that cannot be dumped */
+#define TERN_DUMP_IGNORE_LOCKS 2 /* leave out locks of files */
+#define TERN_DUMP_WHOLE 4        /* with the pages of mapped files */
+#define TERN_UNDUMP_CLOSE_MISSING 1 /* leave descriptors closed whose files are not there */
+#define TERN_UNDUMP_ANY_FILES 2     /* map files that are others than at the dump */
+#define TERN_UNDUMP_ANY_CPU 4       /* allow a processor that lacks features */
+
+/* The calling process: 1 in it, 0 in a process that was made from the dump. */
+int tern_dump(int fd, int flags);
+int tern_dump_pid(pid_t pid, int fd, int flags);
+/* The caller becomes the dumped process. Returns only on failure. */
+int tern_undump(int fd, int flags);
+
 #ifdef __cplusplus
 }
 #endif

@@ -87,6 +87,19 @@ def move(node):
     _done(_library.tern_move(os.fsencode(node)))
 
 
+def dump(fd, pid=None, flags=0):
+    """Writes this process, or another one, to a descriptor; False in a process made from the dump."""
+    if pid is None:
+        return _done(_library.tern_dump(fd, flags)) == 1
+    _done(_library.tern_dump_pid(pid, fd, flags))
+    return True
+
+
+def undump(fd, flags=0):
+    """Becomes the process that was written to a descriptor."""
+    _done(_library.tern_undump(fd, flags))
+
+
 def vexecmove(nodes, path, argv, env=None):
     """Starts a program on each node; its PIDs, and negative error numbers for nodes that failed."""
     environment = os.environ if env is None else env

@@ -1,5 +1,6 @@
 //! Requests to the daemon of this machine.
 
+use std::ffi::OsString;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -31,11 +32,15 @@ pub fn ask(request: &Request, descriptors: &[BorrowedFd<'_>]) -> Outcome<(Answer
     }
 }
 
-/// The directory of the daemon's socket. A program that gives rights does not believe its
-/// environment (secure_getenv(3)).
+/// The directory of the daemon's socket.
 fn run_dir() -> PathBuf {
+    environment(RUN_ENV).map_or_else(|| Path::new(RUN_DIR).to_owned(), PathBuf::from)
+}
+
+/// Reads a variable of the environment, which a program that gives rights does not believe
+/// (secure_getenv(3)).
+pub fn environment(name: &str) -> Option<OsString> {
     let trusted = rustix::process::getuid() == rustix::process::geteuid()
         && rustix::process::getgid() == rustix::process::getegid();
-    let named = std::env::var_os(RUN_ENV).filter(|_| trusted);
-    named.map_or_else(|| Path::new(RUN_DIR).to_owned(), PathBuf::from)
+    std::env::var_os(name).filter(|_| trusted)
 }

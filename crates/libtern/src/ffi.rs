@@ -12,6 +12,7 @@ use std::os::fd::RawFd;
 use control_protocol::rights::NodeState;
 use control_protocol::tool::NodeRow;
 
+use crate::dumping::{self, Side};
 use crate::errors::{Errno, Outcome, to_c};
 use crate::placing::{Command, become_on};
 use crate::spawn::{Coming, Forked, fork};
@@ -212,6 +213,39 @@ pub unsafe extern "C" fn tern_vexecmove_io(
         // SAFETY: as many as there are nodes.
         unsafe { all_arrived(coming, pids) }
     }))
+}
+
+/// Bits of `flags` of a dump (`TERN_DUMP_`), and the options that say the same to tern(1).
+const DUMP_OPTIONS: [(c_int, &CStr); 3] = [(1, c"--ignore-files"), (2, c"--ignore-locks"), (4, c"--whole")];
+/// Bits of `flags` of tern_undump(3) (`TERN_UNDUMP_`), and the options.
+const UNDUMP_OPTIONS: [(c_int, &CStr); 3] = [(1, c"--close-missing"), (2, c"--any-files"), (4, c"--any-cpu")];
+
+#[unsafe(no_mangle)]
+pub extern "C" fn tern_dump(fd: c_int, flags: c_int) -> c_int {
+    to_c(options(flags, &DUMP_OPTIONS).and_then(|options| dumping::dump(None, fd, &options)).map(|side| match side {
+        Side::Original => 1,
+        Side::Copy => 0,
+    }))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn tern_dump_pid(pid: c_int, fd: c_int, flags: c_int) -> c_int {
+    let is_other = pid > 0 && pid != rustix::process::getpid().as_raw_nonzero().get();
+    let asked = options(flags, &DUMP_OPTIONS).and_then(|o| if is_other { Ok(o) } else { Err(Errno(libc::EINVAL)) });
+    to_c(asked.and_then(|options| dumping::dump(Some(pid), fd, &options)).map(|_| 0))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn tern_undump(fd: c_int, flags: c_int) -> c_int {
+    to_c(options(flags, &UNDUMP_OPTIONS).and_then(|options| Err(dumping::undump(fd, &options))))
+}
+
+fn options(flags: c_int, known: &[(c_int, &'static CStr)]) -> Outcome<Vec<&'static CStr>> {
+    let all = known.iter().fold(0, |all, (bit, _)| all | bit);
+    match flags & !all {
+        0 => Ok(known.iter().filter(|(bit, _)| flags & bit != 0).map(|(_, option)| *option).collect()),
+        _ => Err(Errno(libc::EINVAL)),
+    }
 }
 
 /// Makes the child of a rank, which becomes the program.

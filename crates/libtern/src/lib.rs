@@ -1,4 +1,4 @@
-//! libtern: the functions of `tern.h`, on the control protocol alone.
+//! libtern: the functions of `tern.h`, on the control protocol and tern(1) alone.
 //!
 //! `tern_execmove` and its like start programs in node-local mode; `tern_move` and `tern_rfork`
 //! move the calling process as `tern move` does. Each function returns -1 and sets errno on
@@ -8,6 +8,7 @@
 //! nothing in it. Once a steward has taken it over, it becomes the deputy as `tern run` does.
 
 mod daemon;
+mod dumping;
 mod errors;
 mod ffi;
 mod list;

@@ -4,7 +4,6 @@ use std::fs;
 
 use control_protocol::facts::Facts;
 
-
 /// Reads and tries what does not change. Takes some milliseconds.
 pub(crate) fn read(rooms_max: u32) -> Facts {
     let system = rustix::system::uname();
@@ -51,7 +50,8 @@ fn bounds_all_namespaces(release: &str) -> bool {
 }
 
 fn features(flags: &str) -> Vec<String> {
-    let mut found: Vec<String> = flags.split(' ').filter(|f| os::probe::PROGRAM_FEATURES.contains(f)).map(str::to_owned).collect();
+    let mut found: Vec<String> =
+        flags.split(' ').filter(|f| os::probe::PROGRAM_FEATURES.contains(f)).map(str::to_owned).collect();
     found.sort();
     found.dedup();
     found

@@ -71,6 +71,27 @@ pub fn at_or_above(fd: BorrowedFd<'_>, number: i32) -> Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
+/// Takes a descriptor whose number this program was started with. It is close-on-exec from then on,
+/// and moves out of the way of numbers that programs use.
+pub fn take_inherited(number: i32) -> Result<OwnedFd> {
+    // SAFETY: returns a new descriptor.
+    let copy =
+        check(unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) }, || format!("taking descriptor {number}"))?;
+    // SAFETY: the starter of this program has given it, and nothing else here uses it; then, the
+    // kernel just made the copy for us.
+    unsafe {
+        libc::close(number);
+        Ok(OwnedFd::from_raw_fd(copy))
+    }
+}
+
+/// Writes to a descriptor whose number this program was started with, and closes it.
+pub fn write_and_close(number: i32, bytes: &[u8]) -> Result<()> {
+    use std::io::Write as _;
+    let file = std::fs::File::from(take_inherited(number)?);
+    (&file).write_all(bytes).map_err(|e| crate::Error::new(format!("writing to descriptor {number}"), e))
+}
+
 /// All that poll(2) tells of.
 pub const POLLED: u16 = (libc::POLLIN | libc::POLLPRI | libc::POLLOUT | libc::POLLRDHUP) as u16
     | (libc::POLLRDNORM | libc::POLLRDBAND | libc::POLLWRNORM | libc::POLLWRBAND) as u16;

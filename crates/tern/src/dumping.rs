@@ -51,6 +51,9 @@ pub struct Dump {
     /// With --list: print JSON
     #[arg(long, requires = "list")]
     json: bool,
+    /// End with the number of an error, in silence (libtern)
+    #[arg(long, hide = true)]
+    errno: bool,
 }
 
 /// The arguments of `tern undump`
@@ -68,29 +71,59 @@ pub struct UndumpArgs {
     /// them
     #[arg(long)]
     any_cpu: bool,
+    /// The descriptor of the dump (libtern)
+    #[arg(long, hide = true, value_name = "FD", conflicts_with = "file")]
+    from: Option<i32>,
+    /// Tell this descriptor what has become of the dump (libtern)
+    #[arg(long, hide = true, value_name = "FD")]
+    report: Option<i32>,
+    /// Be in the place of this child, which is an undumper (libtern)
+    #[arg(long, hide = true, value_name = "PID", conflicts_with_all = ["file", "from", "report"])]
+    follow: Option<i32>,
 }
 
 /// Runs `tern dump`; the exit status.
 pub fn dump(args: &Dump) -> u8 {
     match try_dump(args) {
         Ok(()) => 0,
-        Err(why) => {
+        Err(Failure { errno, .. }) if args.errno => u8::try_from(errno).unwrap_or(libc::EIO as u8),
+        Err(Failure { why, .. }) => {
             eprintln!("tern: {why}");
             1
         }
     }
 }
 
-fn try_dump(args: &Dump) -> Result<(), String> {
+/// A failure, in words for people and as a number of errno(3) for programs.
+struct Failure {
+    why: String,
+    errno: i32,
+}
+
+impl Failure {
+    fn of(doing: &str, e: &DumpFailed) -> Failure {
+        Failure { why: format!("{doing}{e}"), errno: e.errno() }
+    }
+
+    fn io(doing: &str, e: &io::Error) -> Failure {
+        Failure { why: format!("{doing}: {e}"), errno: e.raw_os_error().unwrap_or(libc::EIO) }
+    }
+
+    fn usage(why: &str) -> Failure {
+        Failure { why: why.to_owned(), errno: libc::EINVAL }
+    }
+}
+
+fn try_dump(args: &Dump) -> Result<(), Failure> {
     if args.list {
         return list(args.json);
     }
     let pid = args.pid.unwrap_or_default();
-    let failed = |e: DumpFailed| format!("process {pid}: {e}");
-    let to = io::stdout().as_fd().try_clone_to_owned().map_err(|e| format!("standard output: {e}"))?;
-    if File::from(to.try_clone().map_err(|e| e.to_string())?).is_terminal() {
-        return Err("a dump is not for a terminal: send it to a file or through a pipe".into());
+    let to = io::stdout();
+    if to.is_terminal() {
+        return Err(Failure::usage("a dump is not for a terminal: send it to a file or through a pipe"));
     }
+    let to = to.as_fd().try_clone_to_owned().map_err(|e| Failure::io("standard output", &e))?;
     let wish = DumpWish { ignore_files: args.ignore_files, ignore_locks: args.ignore_locks, whole: args.whole };
     let after = match (args.stop, args.kill) {
         (true, _) => After::Stop,
@@ -98,8 +131,9 @@ fn try_dump(args: &Dump) -> Result<(), String> {
         _ => After::Continue,
     };
     os::interrupted::watch();
-    let dumped = dump::dump(pid, wish, after, Interruptible(to)).map_err(failed)?;
-    for left_out in &dumped.left_out {
+    let dumped = dump::dump(pid, wish, after, Interruptible(to));
+    let dumped = dumped.map_err(|e| Failure::of(&format!("process {pid}: "), &e))?;
+    for left_out in dumped.left_out.iter().filter(|_| !args.errno) {
         eprintln!("tern: not in the dump of process {pid}: {left_out}");
     }
     Ok(())
@@ -122,14 +156,13 @@ impl Write for Interruptible {
     }
 }
 
-fn list(json: bool) -> Result<(), String> {
-    let listing = dump::list(io::stdin().lock()).map_err(|e| e.to_string())?;
-    if json {
-        println!("{}", serde_json::to_string_pretty(&listing.json()).map_err(|e| e.to_string())?);
-    } else {
-        print!("{}", listing.shown());
-    }
-    Ok(())
+fn list(json: bool) -> Result<(), Failure> {
+    let listing = dump::list(io::stdin().lock()).map_err(|e| Failure::of("", &e))?;
+    let text = match json {
+        true => format!("{:#}\n", listing.json()),
+        false => listing.shown(),
+    };
+    io::stdout().write_all(text.as_bytes()).map_err(|e| Failure::io("standard output", &e))
 }
 
 /// Status of a failure that is tern's own.
@@ -137,29 +170,58 @@ const FAILED: u8 = 125;
 
 /// Runs `tern undump`; the exit status, if it is not a signal's.
 pub fn undump(args: &UndumpArgs) -> u8 {
-    match try_undump(args) {
+    let ended = match args.follow {
+        Some(child) => {
+            follow::hold_signals();
+            follow::follow(child).map_err(|e| Failure::of("", &e.into()))
+        }
+        None => try_undump(args),
+    };
+    match ended {
         Ok(ended) => follow::end_like(ended),
-        Err(why) => {
+        Err(Failure { why, .. }) if args.report.is_none() => {
             eprintln!("tern: {why}");
+            FAILED
+        }
+        Err(Failure { errno, .. }) => {
+            report(args, errno);
             FAILED
         }
     }
 }
 
-fn try_undump(args: &UndumpArgs) -> Result<Ended, String> {
-    let from = match &args.file {
-        Some(file) => File::open(file).map_err(|e| format!("opening {}: {e}", file.display()))?,
-        None => {
-            let input = io::stdin();
-            if input.is_terminal() {
-                return Err("a dump does not come from a terminal: name its file, or send it through a pipe".into());
-            }
-            File::from(input.as_fd().try_clone_to_owned().map_err(|e| format!("standard input: {e}"))?)
-        }
-    };
+/// Tells the library what has become of the dump: 0, or the number of an error.
+fn report(args: &UndumpArgs, errno: i32) {
+    if let Some(to) = args.report {
+        // A library that has gone misses nothing.
+        let _ = os::fds::write_and_close(to, &errno.to_ne_bytes());
+    }
+}
+
+fn try_undump(args: &UndumpArgs) -> Result<Ended, Failure> {
     let wish = UndumpWish { close_missing: args.close_missing, any_files: args.any_files, any_cpu: args.any_cpu };
-    let standing = Undump::begin(from, wish).and_then(Undump::stand_up).map_err(|e| e.to_string())?;
+    let standing = Undump::begin(stream(args)?, wish).and_then(Undump::stand_up);
+    let standing = standing.map_err(|e| Failure::of("", &e))?;
     follow::hold_signals();
-    let running = standing.run().map_err(|e| e.to_string())?;
-    follow::follow(running.pid).map_err(|e| e.to_string())
+    report(args, 0);
+    // The namespace of the program ends after this process at the earliest.
+    let running = standing.run().map_err(|e| Failure::of("", &e))?;
+    follow::follow(running.pid).map_err(|e| Failure::of("", &e.into()))
+}
+
+/// Opens the stream of a dump.
+fn stream(args: &UndumpArgs) -> Result<File, Failure> {
+    if let Some(file) = &args.file {
+        return File::open(file).map_err(|e| Failure::io(&format!("opening {}", file.display()), &e));
+    }
+    if let Some(from) = args.from {
+        let taken = os::fds::take_inherited(from);
+        return taken.map(File::from).map_err(|e| Failure::of("", &e.into()));
+    }
+    let input = io::stdin();
+    if input.is_terminal() {
+        return Err(Failure::usage("a dump does not come from a terminal: name its file, or send it through a pipe"));
+    }
+    let input = input.as_fd().try_clone_to_owned().map_err(|e| Failure::io("standard input", &e))?;
+    Ok(File::from(input))
 }

@@ -2,8 +2,8 @@
 //! what the tool needs of the crates of kernel and daemon.
 
 pub mod daemon;
-pub mod dumping;
 pub mod doctor;
+pub mod dumping;
 pub mod logging;
 pub mod picture;
 pub mod roles;

@@ -3,9 +3,9 @@
 //!
 //! [`place`] describes a process that is about to become a deputy. [`snapshot`] describes one that
 //! runs and is to move: memory areas, files, descriptors ([`descriptor_kind`]), and what other
-//! processes have in common with it ([`others`], [`checkpoint::check_others`]). State that cannot be carried is
-//! refused here, before anything is done ([`confinement`], [`barred`]). [`picture`] shows the
-//! result without moving anything.
+//! processes have in common with it ([`others`], [`checkpoint::check_others`]). State that cannot
+//! be carried is refused here, before anything is done ([`confinement`], [`barred`]). [`picture`]
+//! shows the result without moving anything.
 //!
 //! Imports `proxy` (its `mounts` alone) and `deputy`.
 

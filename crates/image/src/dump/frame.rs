@@ -34,11 +34,11 @@ pub type Run = (u64, u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u16)]
 pub enum Kind {
-    /// [`Origin`].
+    /// Carries an [`Origin`].
     Origin = 1,
     /// One [`Identity`] for each file of the image.
     Identities = 2,
-    /// [`Image`].
+    /// Carries an [`Image`].
     Image = 3,
     /// The code of the vDSO that the process used; empty if it had none.
     Vdso = 4,
@@ -91,10 +91,10 @@ pub struct Origin {
     pub kernel: String,
     /// The processor's features, sorted, by the names of /proc/cpuinfo.
     pub features: Vec<String>,
-    /// The real user and group of the process. The dump gives no rights: an undumped process has
+    /// The real user of the process. The dump gives no rights: an undumped process has
     /// those of its undumper.
     pub uid: u32,
-    /// See [`Origin::uid`].
+    /// The real group of the process.
     pub gid: u32,
     /// The command line, words behind each other with a zero byte each; may be cut.
     pub arguments: Vec<u8>,

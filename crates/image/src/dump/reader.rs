@@ -176,7 +176,6 @@ mod tests {
         let mut rest = bytes.as_slice();
         let mut reader = DumpReader::begin(&mut rest).unwrap();
         while reader.next_frame().unwrap().is_some() {}
-        drop(reader);
         assert_eq!(rest, b"more");
     }
 
@@ -209,12 +208,12 @@ mod tests {
     fn large_runs_are_divided() {
         let image = fuzz::example();
         let mut out = Vec::new();
-        let mut writer =
-            DumpWriter::begin(&mut out, &Origin::default(), &[Identity::default()], &image, &[]).unwrap();
+        let mut writer = DumpWriter::begin(&mut out, &Origin::default(), &[Identity::default()], &image, &[]).unwrap();
         let bytes = vec![1; 3 << 20];
         writer.pages(&[(0x1000, 2 << 20), (0x100_0000, 1 << 20)], &bytes).unwrap();
         assert_eq!(writer.end().unwrap().pages, 768);
-        let count: usize = all(&out).unwrap().iter().map(|f| if let Frame::Pages(_, b) = f { b.len() } else { 0 }).sum();
+        let count: usize =
+            all(&out).unwrap().iter().map(|f| if let Frame::Pages(_, b) = f { b.len() } else { 0 }).sum();
         assert_eq!(count, 3 << 20);
     }
 

@@ -18,7 +18,9 @@ fn installed() -> &'static Path {
         let words = ["run", "--quiet", "--package", "xtask", "--", "library"];
         let built = Command::new(env!("CARGO")).args(words).arg(&directory).status().unwrap();
         assert!(built.success());
-        for (example, static_library) in [("calls", false), ("old", false), ("calls", true)] {
+        for (example, static_library) in
+            [("calls", false), ("old", false), ("dump", false), ("calls", true), ("dump", true)]
+        {
             compile(&directory, example, static_library);
         }
         directory
@@ -148,6 +150,73 @@ fn old_programs_and_python_use_it_too() {
     assert_eq!(output.text(), expected, "{}", output.errors());
 }
 
+/// Runs the example of dumps, without a daemon and without a lab.
+fn dumping(directory: &Path, program: &str, words: &[&str]) -> (String, Option<i32>) {
+    let mut command = Command::new("timeout");
+    command.args(["--foreground", "--signal=KILL", "60"]).arg(installed().join(program)).args(words);
+    command.current_dir(directory).env("TERN_PROGRAM", crate::common::tern());
+    let output = crate::dump::without_descriptors(&mut command).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    (String::from_utf8(output.stdout).unwrap(), output.status.code())
+}
+
+#[test]
+fn programs_dump_themselves_and_become_dumps() {
+    let directory = tempfile::tempdir().unwrap();
+    for program in ["dump", "dump-static"] {
+        let run = |words: &[&str]| dumping(directory.path(), program, words);
+        assert_eq!(run(&["oneself", "file"]), ("original, same PID, mutex held\n".to_owned(), Some(5)));
+        for _ in 0..2 {
+            assert_eq!(run(&["undump", "file"]), ("copy, same PID, mutex held\n".to_owned(), Some(6)));
+        }
+        assert_eq!(run(&["old", "old"]), (String::new(), Some(7)));
+        let mut sleeper = Command::new("sleep");
+        let mut sleeper = crate::dump::without_descriptors(&mut sleeper).arg("1000").spawn().unwrap();
+        let dumped = run(&["another", "sleeper", &sleeper.id().to_string()]);
+        sleeper.kill().unwrap();
+        sleeper.wait().unwrap();
+        assert_eq!(dumped, (String::new(), Some(0)));
+    }
+}
+
+#[test]
+fn dumps_that_fail_say_why_and_leave_the_caller_as_it_was() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("none"), "no dump").unwrap();
+    let run = |words: &[&str]| dumping(directory.path(), "dump", words);
+    let expected = |said: &str| (format!("{said}\n"), Some(1));
+    assert_eq!(run(&["undump", "none"]), expected("tern_undump: ENOEXEC"));
+    assert_eq!(run(&["undump", "absent"]), expected("tern_undump: EBADF"));
+    assert_eq!(run(&["another", "file", "0"]), expected("tern_dump_pid: EINVAL"));
+    assert_eq!(run(&["another", "file", "1999999999"]), expected("tern_dump_pid: ESRCH"));
+    // A dump that is cut off.
+    assert_eq!(run(&["oneself", "whole"]).1, Some(5));
+    let whole = std::fs::read(directory.path().join("whole")).unwrap();
+    std::fs::write(directory.path().join("half"), &whole[..whole.len() / 2]).unwrap();
+    assert_eq!(run(&["undump", "half"]), expected("tern_undump: ENOEXEC"));
+    let mut command = Command::new(installed().join("dump"));
+    command.args(["undump", "whole"]).current_dir(directory.path()).env("TERN_PROGRAM", "/nowhere");
+    let output = command.output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "tern_undump: ENOENT\n");
+}
+
+#[test]
+fn python_dumps_itself() {
+    let directory = tempfile::tempdir().unwrap();
+    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../libtern/python");
+    let script = format!(
+        "import os, sys; sys.path.insert(0, {python:?}); import tern\n\
+         fd = os.open('file', os.O_WRONLY | os.O_CREAT)\n\
+         if tern.dump(fd): tern.undump(os.open('file', os.O_RDONLY))\n\
+         print('copy')"
+    );
+    let mut command = Command::new("/usr/bin/python3");
+    command.args(["-c", &script]).current_dir(directory.path()).env("TERN_PROGRAM", crate::common::tern());
+    command.env("TERN_LIBRARY", installed().join("lib/libtern.so.0"));
+    let output = crate::dump::without_descriptors(&mut command).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "copy\n", "{}", String::from_utf8_lossy(&output.stderr));
+}
+
 /// Nothing but the functions of the header is seen, each under its version.
 #[test]
 fn its_symbols_have_versions() {
@@ -156,7 +225,7 @@ fn its_symbols_have_versions() {
         Command::new("nm").args(["-D", "--defined-only", "--with-symbol-versions"]).arg(shared).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let functions: Vec<&str> = text.lines().filter_map(|line| line.split(" T ").nth(1)).collect();
-    assert_eq!(functions.len(), 10, "{text}");
+    assert_eq!(functions.len(), 13, "{text}");
     assert!(functions.iter().all(|name| name.starts_with("tern_") && name.ends_with("@@TERN_0")), "{functions:?}");
     let header = std::fs::read_to_string(installed().join("include/tern.h")).unwrap();
     for name in functions {

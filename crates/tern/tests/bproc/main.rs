@@ -4,6 +4,7 @@
 mod admin;
 #[path = "../common/mod.rs"]
 mod common;
+mod dump;
 mod libtern;
 mod local;
 mod mpi;
