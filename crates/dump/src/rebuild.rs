@@ -12,7 +12,7 @@ use image::{Image, Rseq, Thread};
 use os::inject::{Memory, REGION_BYTES};
 use os::namespace::{self, CapabilitySets};
 use os::pidfd::PidFd;
-use os::ptrace::Stopped;
+use os::ptrace::{Stopped, TraceError};
 use os::vessel::{self, OwnNumbers};
 use std::ffi::OsStr;
 use std::io::Read;
@@ -58,7 +58,7 @@ struct Shell {
 impl Drop for Shell {
     fn drop(&mut self) {
         if !self.runs {
-            let _ = self.pidfd.kill(libc::SIGKILL);
+            vessel::end(self.host, &self.pidfd);
         }
     }
 }
@@ -109,38 +109,55 @@ impl<R: Read> Undump<R> {
     /// # Errors
     /// The stream breaks, or the kernel refuses something. No process is left.
     pub fn stand_up(mut self) -> Result<Standing, DumpFailed> {
-        let (stopped, shell) = self.shell()?;
-        let mapped = self.map(stopped)?;
-        self.take_pages(&mapped)?;
-        let own = shell.own.as_ref().is_some_and(|own| own.has_users);
-        let threads = finish(&self.image, mapped, own)?;
+        let (mut empty, shell) = self.empty()?;
+        let given = self.map(&mut empty)?;
+        self.take_pages(&given, empty.first.memory())?;
+        let gives_up = shell.own.as_ref().is_some_and(|own| own.has_users);
+        let threads = Finishing { image: &self.image, given, gives_up }.finish(empty)?;
         for (which, (soft, hard)) in (0..).zip(&self.origin.limits) {
             os::process::limit(shell.host, which, os::process::Limit { soft: *soft, hard: *hard })?;
         }
         Ok(Standing { threads, shell })
     }
 
-    /// Makes the empty process.
-    fn shell(&self) -> Result<(Stopped, Shell), DumpFailed> {
-        let pid = self.image.process.pid;
+    /// Makes the empty process, where all of its numbers are free.
+    fn empty(&self) -> Result<(Empty, Shell), DumpFailed> {
+        const NOT_HERE: [i32; 3] = [libc::EPERM, libc::EEXIST, libc::EINVAL];
         let has_shifted = self.continue_clocks();
         if self.image.threads.iter().all(|thread| vessel::is_free(thread.tid)) {
-            match vessel::make(pid, None) {
-                Ok((stopped, pidfd)) => {
-                    let host = stopped.tid().0;
-                    return Ok((stopped, Shell { host, pidfd, own: None, runs: false }));
-                }
-                Err(e) if [libc::EPERM, libc::EEXIST, libc::EINVAL].contains(&e.errno()) => {}
-                Err(e) => return Err(e.into()),
+            match self.make(None) {
+                Err(e) if NOT_HERE.contains(&e.errno()) => {}
+                made => return made,
             }
         }
         let own = vessel::own_numbers()?;
         if !has_shifted {
             self.continue_clocks();
         }
-        let (stopped, pidfd) = vessel::make(pid, Some(&own))?;
-        let host = stopped.tid().0;
-        Ok((stopped, Shell { host, pidfd, own: Some(own), runs: false }))
+        self.make(Some(own))
+    }
+
+    /// Makes the empty process with all of its threads. Their numbers are taken before a page is: a
+    /// stream cannot be read twice.
+    fn make(&self, own: Option<OwnNumbers>) -> Result<(Empty, Shell), DumpFailed> {
+        let image = &self.image;
+        let (stopped, pidfd) = vessel::make(image.process.pid, own.as_ref())?;
+        let shell = Shell { host: stopped.tid().0, pidfd, own, runs: false };
+        let areas = os::areas::read(shell.host)?;
+        let memory = Memory::of(shell.host)?;
+        let gate = os::inject::gate(&memory, &areas)?;
+        let taken = areas.iter().map(|a| (a.start, a.end)).chain(image.areas.iter().map(|a| (a.start, a.end)));
+        let kernels = image.process.vdso.map(|v| (v.start, v.end));
+        let region = checkpoint::free_place(taken.chain(kernels))?;
+        let rseq = stopped.rseq()?;
+        let mut first = Inside::enter(stopped, memory, gate)?;
+        first.map_region(region)?;
+        checkpoint::forget(&mut first, Rseq { area: rseq.area, bytes: rseq.bytes, signature: rseq.signature })?;
+        let mut others = Vec::new();
+        for thread in image.threads.iter().skip(1) {
+            others.push(first.make_thread(thread.tid)?);
+        }
+        Ok((Empty { first, others, region }, shell))
     }
 
     /// Has the clocks that count from the machine's start go on where the process saw them last:
@@ -154,24 +171,14 @@ impl<R: Read> Undump<R> {
     }
 
     /// Lays out the memory of the process, and makes its objects.
-    fn map(&self, stopped: Stopped) -> Result<Mapped, DumpFailed> {
-        let (host, image) = (stopped.tid(), &self.image);
-        let areas = os::areas::read(host.0)?;
-        let memory = Memory::of(host.0)?;
-        let gate = os::inject::gate(&memory, &areas)?;
-        let taken = areas.iter().map(|a| (a.start, a.end)).chain(image.areas.iter().map(|a| (a.start, a.end)));
-        let kernels = image.process.vdso.map(|v| (v.start, v.end));
-        let region = checkpoint::free_place(taken.chain(kernels))?;
-        let rseq = stopped.rseq()?;
-        let mut inside = Inside::enter(stopped, memory, gate)?;
-        inside.map_region(region)?;
-        checkpoint::forget(&mut inside, Rseq { area: rseq.area, bytes: rseq.bytes, signature: rseq.signature })?;
+    fn map(&self, empty: &mut Empty) -> Result<Given, DumpFailed> {
+        let (image, inside) = (&self.image, &mut empty.first);
         let mut given = Given { files: self.files.numbers.clone(), ..Given::default() };
-        given.objects = checkpoint::make_objects(&mut inside, image, Some(self.files.above), &[])?;
-        self.lay_out(&mut inside, &given, region)?;
-        given.windows = memories(&mut inside, image, &given, self.files.above)?;
-        checkpoint::reset_actions(&mut inside)?;
-        Ok(Mapped { inside, given })
+        given.objects = checkpoint::make_objects(inside, image, Some(self.files.above), &[])?;
+        self.lay_out(inside, &given, empty.region)?;
+        given.windows = memories(inside, image, &given, self.files.above)?;
+        checkpoint::reset_actions(inside)?;
+        Ok(given)
     }
 
     /// Maps the areas. Where this kernel's vDSO is another than the dump's, a copy of the dump's
@@ -194,9 +201,9 @@ impl<R: Read> Undump<R> {
     }
 
     /// Puts pages in place until the dump ends.
-    fn take_pages(&mut self, mapped: &Mapped) -> Result<(), DumpFailed> {
+    fn take_pages(&mut self, given: &Given, memory: &Memory) -> Result<(), DumpFailed> {
         const ZEROS_BYTES: usize = 64 << 10;
-        let (areas, windows, memory) = (&self.image.areas, &mapped.given.windows, mapped.inside.memory());
+        let (areas, windows) = (&self.image.areas, &given.windows);
         let zeros = [0; ZEROS_BYTES];
         loop {
             match self.reader.next_frame()? {
@@ -237,10 +244,13 @@ fn check_processor(origin: &Origin) -> Result<(), DumpFailed> {
     refuse(format!("this processor lacks {missing}, which the program may use (--any-cpu takes it nevertheless)"))
 }
 
-/// A process whose memory is laid out.
-struct Mapped {
-    inside: Inside,
-    given: Given,
+/// A process that has its threads, and nothing else of the dump.
+struct Empty {
+    first: Inside,
+    /// The other threads, in the image's order.
+    others: Vec<Inside>,
+    /// Address of the region for injected calls.
+    region: u64,
 }
 
 /// Makes the memories of an image, empty.
@@ -254,73 +264,94 @@ fn memories(inside: &mut Inside, image: &Image, given: &Given, from: i32) -> Res
     Ok(checkpoint::make_memories(inside, image, given, placement)?)
 }
 
-/// Sets all state but memory. Gives the threads, which stand still.
-fn finish(image: &Image, mapped: Mapped, gives_up: bool) -> Result<Vec<Stopped>, DumpFailed> {
-    checkpoint::check_guards(image)?;
-    let Mapped { mut inside, given } = mapped;
-    let Some((first, others)) = image.threads.split_first() else { return refuse("the dump has no thread") };
-    checkpoint::settle_memories(&mut inside, image, &given.windows)?;
-    if image.process.keys != 0 {
-        checkpoint::set_keys(&mut inside, image)?;
-    }
-    let mut batch = inside.batch();
-    checkpoint::set_process(&mut batch, image, &given, false);
-    opened::set_descriptors(&mut batch, image, &given, &os::process::descriptors(inside.tid().0)?);
-    inside.run(&batch)?;
-    checkpoint::watch_again(&mut inside, image)?;
-    let mut threads = Vec::new();
-    for thread in others {
-        let beside = inside.make_thread(thread.tid)?;
-        threads.push(finish_thread(beside, image, thread, gives_up)?);
-    }
-    if !image.process.timers.is_empty() {
-        checkpoint::make_timers(inside.tid().0, &mut inside, image)?;
-    }
-    checkpoint::requeue_own(&mut inside, image, first, &[])?;
-    checkpoint::requeue(&mut inside, image, &[])?;
-    let mut batch = inside.batch();
-    checkpoint::arm_timers(&mut batch, &image.process.timers);
-    checkpoint::give_way(&mut batch, first);
-    let stopped = checkpoint::finish(inside, batch, first, true, |inside, mut batch| {
-        batch.must("outliving its maker", libc::SYS_prctl, [PR_SET_PDEATHSIG, 0, 0, 0, 0, 0]);
-        give_up(&mut batch, gives_up);
-        checkpoint::set_dumpable(&mut batch, &image.process);
-        Ok(inside.run(&batch).map(drop)?)
-    })?;
-    threads.insert(0, stopped);
-    Ok(threads)
+/// The last part: all state but memory.
+struct Finishing<'a> {
+    image: &'a Image,
+    given: Given,
+    /// Whether the process gives up its capabilities.
+    gives_up: bool,
 }
 
-fn finish_thread(beside: Inside, image: &Image, thread: &Thread, gives_up: bool) -> Result<Stopped, BodyError> {
-    let mut batch = beside.batch();
-    checkpoint::give_way(&mut batch, thread);
-    checkpoint::finish(beside, batch, thread, false, |inside, mut batch| {
-        give_up(&mut batch, gives_up);
+impl Finishing<'_> {
+    /// Sets all state but memory. Gives the threads, which stand still.
+    fn finish(&self, empty: Empty) -> Result<Vec<Stopped>, DumpFailed> {
+        let (image, Empty { first: mut inside, others, .. }) = (self.image, empty);
+        checkpoint::check_guards(image)?;
+        let Some((first, rest)) = image.threads.split_first() else { return refuse("the dump has no thread") };
+        checkpoint::settle_memories(&mut inside, image, &self.given.windows)?;
+        if image.process.keys != 0 {
+            checkpoint::set_keys(&mut inside, image)?;
+        }
+        let mut batch = inside.batch();
+        checkpoint::set_process(&mut batch, image, &self.given, false);
+        opened::set_descriptors(&mut batch, image, &self.given, &os::process::descriptors(inside.tid().0)?);
         inside.run(&batch)?;
-        checkpoint::requeue_own(inside, image, thread, &[])
-    })
-}
-
-/// Gives up all capabilities, if the process has them only because a user namespace was made for
-/// it.
-fn give_up(batch: &mut Batch, gives_up: bool) {
-    if !gives_up {
-        return;
+        checkpoint::watch_again(&mut inside, image)?;
+        // The instruction from which they made calls is gone.
+        let gate = os::inject::gate(inside.memory(), &os::areas::read(inside.tid().0)?)?;
+        let mut threads = Vec::new();
+        for (thread, mut beside) in rest.iter().zip(others) {
+            beside.set_gate(gate);
+            threads.push(self.finish_thread(beside, thread)?);
+        }
+        if !image.process.timers.is_empty() {
+            checkpoint::make_timers(inside.tid().0, &mut inside, image)?;
+        }
+        checkpoint::requeue_own(&mut inside, image, first, &[])?;
+        checkpoint::requeue(&mut inside, image, &[])?;
+        let mut batch = inside.batch();
+        checkpoint::arm_timers(&mut batch, &image.process.timers);
+        checkpoint::give_way(&mut batch, first);
+        let stopped = checkpoint::finish(inside, batch, first, true, |inside, mut batch| {
+            batch.must("outliving its maker", libc::SYS_prctl, [PR_SET_PDEATHSIG, 0, 0, 0, 0, 0]);
+            self.give_up(&mut batch);
+            checkpoint::set_dumpable(&mut batch, &image.process);
+            Ok(inside.run(&batch).map(drop)?)
+        })?;
+        threads.insert(0, stopped);
+        Ok(threads)
     }
-    let words = |list: &[u32]| list.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
-    let (head, data) = namespace::capabilities(CapabilitySets::default());
-    let (head, data) = (batch.put(&words(&head)), batch.put(&words(&data)));
-    batch.must("giving up capabilities", libc::SYS_capset, [head, data, 0, 0, 0, 0]);
+
+    fn finish_thread(&self, beside: Inside, thread: &Thread) -> Result<Stopped, BodyError> {
+        let mut batch = beside.batch();
+        checkpoint::give_way(&mut batch, thread);
+        checkpoint::finish(beside, batch, thread, false, |inside, mut batch| {
+            self.give_up(&mut batch);
+            inside.run(&batch)?;
+            checkpoint::requeue_own(inside, self.image, thread, &[])
+        })
+    }
+
+    /// Gives up all capabilities, if the process has them only because of its user namespace.
+    fn give_up(&self, batch: &mut Batch) {
+        if !self.gives_up {
+            return;
+        }
+        let words = |list: &[u32]| list.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+        let (head, data) = namespace::capabilities(CapabilitySets::default());
+        let (head, data) = (batch.put(&words(&head)), batch.put(&words(&data)));
+        batch.must("giving up capabilities", libc::SYS_capset, [head, data, 0, 0, 0, 0]);
+    }
 }
 
 impl Standing {
     /// Lets the process run, without a tracer.
     ///
     /// # Errors
-    /// The process was killed.
+    /// The kernel does not let go of a thread.
     pub fn run(mut self) -> Result<Running, DumpFailed> {
         for thread in std::mem::take(&mut self.threads) {
-            thread.detach(0)?;
+            let tid = thread.tid();
+            match thread.detach(0) {
+                Ok(()) => {}
+                // The threads that run already have ended the process. Its end is told when that of
+                // each other thread was heard by the tracer.
+                Err(TraceError::Gone) if tid.0 != self.shell.host => {
+                    os::ptrace::wait_for(tid)?;
+                }
+                Err(TraceError::Gone) => {}
+                Err(e) => return Err(e.into()),
+            }
         }
         self.shell.runs = true;
         Ok(Running { pid: self.shell.host, own: self.shell.own.take() })

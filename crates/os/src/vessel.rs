@@ -20,7 +20,8 @@ pub struct OwnNumbers {
 pub fn is_free(number: i32) -> bool {
     // SAFETY: signal 0 is never delivered.
     let is_there = |of: i32| unsafe { libc::kill(of, 0) == 0 || *libc::__errno_location() != libc::ESRCH };
-    number > 1 && !is_there(number) && !is_there(-number)
+    let is_thread = || std::path::Path::new("/proc").join(number.to_string()).exists();
+    number > 1 && !is_there(number) && !is_there(-number) && !is_thread()
 }
 
 /// Makes a PID namespace for the caller's next children. The caller must have one thread.
@@ -104,11 +105,25 @@ pub fn make(number: i32, own: Option<&OwnNumbers>) -> Result<(ptrace::Stopped, P
     let made = stopped(child);
     let pidfd = PidFd::from(pidfd);
     if made.is_err() {
-        let _ = pidfd.kill(libc::SIGKILL);
-        // SAFETY: waits for a child of this process alone.
-        unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+        end(child, &pidfd);
     }
     Ok((made?, pidfd))
+}
+
+/// Ends such a process, and waits for its end. What other children of the caller tell meanwhile is
+/// lost.
+pub fn end(child: i32, pidfd: &PidFd) {
+    let _ = pidfd.kill(libc::SIGKILL);
+    let mut status = 0;
+    loop {
+        // The ends of its threads come first: their tracer is told of each.
+        // SAFETY: writes one int.
+        let of = unsafe { libc::waitpid(-1, &mut status, libc::__WALL) };
+        let has_ended = libc::WIFEXITED(status) || libc::WIFSIGNALED(status);
+        if of < 0 || of == child && has_ended {
+            return;
+        }
+    }
 }
 
 fn wait_to_be_filled(shows_own_numbers: bool) -> ! {

@@ -166,7 +166,8 @@ fn programs_dump_themselves_and_become_dumps() {
     for program in ["dump", "dump-static"] {
         let run = |words: &[&str]| dumping(directory.path(), program, words);
         assert_eq!(run(&["oneself", "file"]), ("original, same PID, mutex held\n".to_owned(), Some(5)));
-        for _ in 0..2 {
+        // Has failed: the first thread ended the process before tern had let go of the others.
+        for _ in 0..20 {
             assert_eq!(run(&["undump", "file"]), ("copy, same PID, mutex held\n".to_owned(), Some(6)));
         }
         assert_eq!(run(&["old", "old"]), (String::new(), Some(7)));
