@@ -3,9 +3,10 @@
 use crate::describe::{self, Described};
 use crate::error::{DumpFailed, refuse};
 use crate::pages;
+use crate::spool::{self, Spool};
 use checkpoint::{BodyError, Collected, Frozen, Known};
 use image::Image;
-use image::dump::{DumpWriter, Origin, Totals};
+use image::dump::{DumpError, DumpWriter, Origin, Totals};
 use os::inject::Memory;
 use os::pidfd::PidFd;
 use os::{namespace, process};
@@ -46,7 +47,8 @@ pub struct Dumped {
 /// The most bytes of a command line that a dump tells.
 const ARGUMENTS_BYTES_MAX: usize = 128 << 10;
 
-/// Writes process `pid` to `to`. The process stands still meanwhile.
+/// Writes process `pid` to `to`. The process stands still while it is read; a process that goes on
+/// waits for no reader, unless it is larger than what memory can hold ([`spool`]).
 ///
 /// # Errors
 /// The process cannot be dumped, or writing failed. The process goes on in either case.
@@ -67,7 +69,9 @@ pub fn dump<W: Write>(pid: i32, wish: DumpWish, after: After, to: W) -> Result<D
     };
     let (collected, described) = collect(pid, frozen, described)?;
     let left_out = described.left_out.clone();
-    let written = write(pid, &Origin { left_out: left_out.clone(), ..origin }, described, to);
+    let held_max = if after == After::Continue { spool::bytes_max() } else { 0 };
+    let mut to = Spool::new(to, held_max);
+    let written = write(pid, &Origin { left_out: left_out.clone(), ..origin }, described, &mut to);
     let threads = collected.give_back();
     if written.is_ok() {
         match after {
@@ -80,7 +84,9 @@ pub fn dump<W: Write>(pid: i32, wish: DumpWish, after: After, to: W) -> Result<D
         // A thread that was killed needs nothing.
         let _ = thread.detach(0);
     }
-    Ok(Dumped { totals: written?, left_out })
+    let totals = written?;
+    to.finish().map_err(DumpError::from)?;
+    Ok(Dumped { totals, left_out })
 }
 
 /// Collects what only calls made in the process tell, and completes the image.

@@ -28,6 +28,7 @@ mod list;
 mod opened;
 mod pages;
 mod rebuild;
+mod spool;
 
 pub use capture::{After, DumpWish, Dumped, dump};
 pub use error::DumpFailed;

@@ -130,7 +130,9 @@ impl<R: Read> Undump<R> {
                 made => return made,
             }
         }
-        let own = vessel::own_numbers()?;
+        let own = vessel::own_numbers().or_else(|e| {
+            refuse(format!("its PID or thread ids are taken here, or its user may not choose them, and in a namespace of its own they cannot be: {e}"))
+        })?;
         if !has_shifted {
             self.continue_clocks();
         }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 /// The text after the help of `tern dump`.
 pub const DUMP_HELP: &str = "\
-The process stands still until all of the dump is written, and goes on. Programs, libraries and other mapped files go by
+The process stands still while it is read, and goes on. Programs, libraries and other mapped files go by
 name (`--list` says which), pages of zeros not at all. Descriptors 0 to 2 become those of `tern undump`; other open files
 go by name and position; sockets, and pipes to other processes, are refused by their names unless --ignore-files.
 Example: tern dump 4711 | ssh host tern undump";

@@ -420,6 +420,25 @@ fn broken_streams_are_refused_and_leave_nothing() {
     });
 }
 
+#[test]
+fn a_slow_reader_keeps_no_process_waiting() {
+    let site = Site::of(None);
+    let mut program = site.program(&["counts"]);
+    let mut lines = BufReader::new(program.0.stdout.take().unwrap());
+    let mut dump = site.command(common::tern());
+    let pid = program.0.id().to_string();
+    let mut dump = dump.args(["dump", &pid]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut beginning = [0; 8];
+    // The dump is larger than the pipe, so it is not over.
+    dump.stdout.as_mut().unwrap().read_exact(&mut beginning).unwrap();
+    counted(&mut lines, 50);
+    assert!(dump.try_wait().unwrap().is_none());
+    let mut rest = Vec::new();
+    dump.stdout.take().unwrap().read_to_end(&mut rest).unwrap();
+    assert!(dump.wait().unwrap().success());
+    assert!(listed(&site, &[&beginning[..], &rest].concat())["pages"].as_u64().unwrap() > 16);
+}
+
 /// A reader that goes away, and Ctrl-C, end the dump and not the process.
 #[test]
 fn an_interrupted_dump_leaves_the_process_running() {
@@ -427,8 +446,8 @@ fn an_interrupted_dump_leaves_the_process_running() {
     let program = site.program(&["memory", "64"]);
     let pid = program.0.id().to_string();
     let mut dump = site.command(common::tern());
-    let mut dump = dump.args(["dump", &pid]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // The process stands still while nobody reads.
+    let mut dump = dump.args(["dump", "--stop", &pid]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // A process that is to stop stands still while nobody reads.
     let stands = || std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap().contains("tracing stop");
     common::eventually("the process stands still", stands);
     let dumper = rustix::process::Pid::from_child(&dump);
