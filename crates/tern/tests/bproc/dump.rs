@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::OnceLock;
 
+use image::dump::{DumpReader, DumpWriter, Frame, Identity, Origin};
 use tempfile::TempDir;
 
 use crate::common;
@@ -385,6 +386,112 @@ fn another_program_under_that_name_is_refused() {
     let refused = site.undump(&[], &dump, GO);
     assert_eq!(refused.status.code(), Some(125));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("has another build id here"), "{refused:?}");
+}
+
+/// A dump, to be changed and written again.
+struct Changed {
+    origin: Origin,
+    identities: Vec<Identity>,
+    image: image::Image,
+    vdso: Vec<u8>,
+    pages: Vec<Frame>,
+}
+
+impl Changed {
+    fn of(dump: &[u8]) -> Changed {
+        let mut reader = DumpReader::begin(dump).unwrap();
+        let mut next = || reader.next_frame().unwrap().unwrap();
+        let Frame::Origin(origin) = next() else { panic!("no origin") };
+        let Frame::Identities(identities) = next() else { panic!("no identities") };
+        let Frame::Image(image) = next() else { panic!("no image") };
+        let Frame::Vdso(vdso) = next() else { panic!("no code") };
+        let pages = std::iter::from_fn(|| reader.next_frame().unwrap()).collect();
+        Changed { origin: *origin, identities, image: *image, vdso, pages }
+    }
+
+    fn dump(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut writer = DumpWriter::begin(&mut out, &self.origin, &self.identities, &self.image, &self.vdso).unwrap();
+        for frame in &self.pages {
+            match frame {
+                Frame::Pages(runs, bytes) => writer.pages(runs, bytes).unwrap(),
+                Frame::Zeros(runs) => writer.zeros(runs).unwrap(),
+                _ => {}
+            }
+        }
+        writer.end().unwrap();
+        out
+    }
+}
+
+/// A program keeps addresses of its kernel's vDSO. On a kernel with another one it finds a copy at
+/// these, whose functions make their calls.
+#[test]
+fn a_program_of_another_kernel_finds_its_vdso() {
+    let site = Site::of(None);
+    let program = site.program(&["signals"]);
+    let mut changed = Changed::of(&site.dumped(&program, &["--kill"]));
+    drop(program);
+    *changed.vdso.last_mut().unwrap() ^= 1;
+    let dump = changed.dump();
+    site.goes_on(&dump, 0);
+}
+
+#[test]
+fn a_lesser_processor_is_refused_by_its_features_name() {
+    let site = Site::of(None);
+    let program = site.program(&["none"]);
+    let mut changed = Changed::of(&site.dumped(&program, &["--kill"]));
+    drop(program);
+    let own = os::probe::cpu().of_programs();
+    let lacking = os::probe::PROGRAM_FEATURES.iter().find(|feature| !own.contains(&feature.to_string())).unwrap();
+    changed.origin.features.push(lacking.to_string());
+    let dump = changed.dump();
+    let refused = site.undump(&[], &dump, GO);
+    let why = String::from_utf8_lossy(&refused.stderr);
+    assert!(why.contains(&format!("this processor lacks {lacking}")) && why.contains("--any-cpu"), "{why}");
+    assert_eq!(site.undump(&["--any-cpu"], &dump, GO).stdout, b"right\n");
+}
+
+/// Dumps whose frames are well formed, and lie.
+#[test]
+fn dumps_that_lie_are_refused() {
+    let site = Site::of(None);
+    let program = site.program(&["file"]);
+    let dump = site.dumped(&program, &["--kill"]);
+    drop(program);
+    let refused = |change: fn(&mut Changed)| {
+        let mut changed = Changed::of(&dump);
+        change(&mut changed);
+        let output = site.undump(&[], &changed.dump(), b"");
+        let why = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(125), 0), "{why}");
+        why
+    };
+    let lost = |c: &mut Changed| c.pages.insert(0, Frame::Pages(vec![(0x1000, 4096)], vec![1; 4096]));
+    assert!(refused(lost).contains("pages lie in no area"));
+    let far = |c: &mut Changed| c.pages.insert(0, Frame::Zeros(vec![(u64::MAX << 40, 1 << 39)]));
+    assert!(refused(far).contains("pages lie in no"));
+    let descriptor = |c: &mut Changed| c.image.descriptors.last_mut().unwrap().opened = image::Opened::Home(9);
+    assert!(refused(descriptor).contains("descriptors that no undumper has"));
+    let first = |c: &mut Changed| {
+        c.image.process.pid = 1;
+        c.image.threads[0].tid = 1;
+    };
+    assert!(refused(first).contains("first process"));
+    let high = |c: &mut Changed| {
+        c.image.process.pid = i32::MAX;
+        c.image.threads[0].tid = i32::MAX;
+    };
+    assert!(refused(high).contains("making process"));
+    let elsewhere = |c: &mut Changed| c.image.process.cwd = b"/nowhere".to_vec();
+    assert!(refused(elsewhere).contains("it needs its working directory /nowhere"));
+    let device = |c: &mut Changed| c.image.files[0].path = b"/dev/zero".to_vec();
+    assert!(refused(device).contains("of another kind"));
+    let own = |path: &Path| std::fs::read_link(path.join("cwd")).is_ok_and(|cwd| cwd == site.directory.path());
+    common::eventually("no process is left", || {
+        !std::fs::read_dir("/proc").unwrap().flatten().any(|entry| own(&entry.path()))
+    });
 }
 
 /// Whatever comes instead of a dump, tern says so, and leaves no process.
