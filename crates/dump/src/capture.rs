@@ -9,6 +9,7 @@ use image::Image;
 use image::dump::{DumpError, DumpWriter, Origin, Totals};
 use os::inject::Memory;
 use os::pidfd::PidFd;
+use os::ptrace::Stopped;
 use os::{namespace, process};
 use std::io::Write;
 
@@ -67,12 +68,11 @@ pub fn dump<W: Write>(pid: i32, wish: DumpWish, after: After, to: W) -> Result<D
             return Err(e);
         }
     };
-    let (collected, described) = collect(pid, frozen, described)?;
+    let (threads, described) = collect(pid, frozen, described)?;
     let left_out = described.left_out.clone();
     let held_max = if after == After::Continue { spool::bytes_max() } else { 0 };
     let mut to = Spool::new(to, held_max);
     let written = write(pid, &Origin { left_out: left_out.clone(), ..origin }, described, &mut to);
-    let threads = collected.give_back();
     if written.is_ok() {
         match after {
             After::Continue => {}
@@ -80,17 +80,23 @@ pub fn dump<W: Write>(pid: i32, wish: DumpWish, after: After, to: W) -> Result<D
             After::Kill => pidfd.kill(libc::SIGKILL)?,
         }
     }
-    for thread in threads? {
-        // A thread that was killed needs nothing.
-        let _ = thread.detach(0);
-    }
+    release(threads);
     let totals = written?;
     to.finish().map_err(DumpError::from)?;
     Ok(Dumped { totals, left_out })
 }
 
-/// Collects what only calls made in the process tell, and completes the image.
-fn collect(pid: i32, frozen: Frozen, mut described: Described) -> Result<(Collected, Described), DumpFailed> {
+/// Lets threads go on.
+fn release(threads: Vec<Stopped>) {
+    for thread in threads {
+        // A thread that was killed needs nothing.
+        let _ = thread.detach(0);
+    }
+}
+
+/// Collects what only calls made in the process tell, and completes the image. Gives the threads as
+/// they were found, stopped: if the dumper is killed from here on, the process goes on.
+fn collect(pid: i32, frozen: Frozen, mut described: Described) -> Result<(Vec<Stopped>, Described), DumpFailed> {
     let Frozen { threads, slept, stopped, since } = frozen;
     let ignored = process::status(pid).map_or(0, |status| status.ignored);
     let known = Known { areas: &described.areas, ignored, slept: &slept, witness: None };
@@ -102,12 +108,12 @@ fn collect(pid: i32, frozen: Frozen, mut described: Described) -> Result<(Collec
             return Err(e.into());
         }
     };
-    match complete(pid, &mut described, &mut collected) {
-        Ok(()) => Ok((collected, described)),
+    let completed = complete(pid, &mut described, &mut collected);
+    let threads = collected.give_back()?;
+    match completed {
+        Ok(()) => Ok((threads, described)),
         Err(e) => {
-            for thread in collected.give_back()? {
-                let _ = thread.detach(0);
-            }
+            release(threads);
             Err(e.into())
         }
     }

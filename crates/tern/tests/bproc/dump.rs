@@ -557,6 +557,13 @@ fn an_interrupted_dump_leaves_the_process_running() {
     // A process that is to stop stands still while nobody reads.
     let stands = || std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap().contains("tracing stop");
     common::eventually("the process stands still", stands);
+    // Its threads have their own registers again while the dump is written.
+    dump.kill().unwrap();
+    dump.wait().unwrap();
+    common::eventually("the process goes on", || !stands());
+    let mut dump = site.command(common::tern());
+    let mut dump = dump.args(["dump", "--stop", &pid]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    common::eventually("the process stands still again", stands);
     let dumper = rustix::process::Pid::from_child(&dump);
     rustix::process::kill_process(dumper, rustix::process::Signal::INT).unwrap();
     let ended: ExitStatus = dump.wait().unwrap();
