@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Ends this rank. The others may still need it for their last barrier: it answers them for a second. */
-static void leave(void) {
+/* Ends this rank with this status. The others may still need it for their last barrier: it answers them for a second. */
+static void leave_with(int status) {
     for (double until = MPI_Wtime() + 1; MPI_Wtime() < until; usleep(1000)) {
         int waits;
         MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &waits, MPI_STATUS_IGNORE);
@@ -20,7 +20,11 @@ static void leave(void) {
     const char *fd = getenv("PMI_FD"), finalize[] = "cmd=finalize\n";
     char acknowledged[64];
     if (fd && write(atoi(fd), finalize, strlen(finalize)) > 0) (void)!read(atoi(fd), acknowledged, sizeof acknowledged);
-    _exit(0);
+    _exit(status);
+}
+
+static inline void leave(void) {
+    leave_with(0);
 }
 
 #endif

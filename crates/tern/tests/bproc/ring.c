@@ -1,5 +1,8 @@
 /* A number goes round all ranks, and each adds one. Words: seconds to wait then, and the exit status. */
 #include <mpi.h>
+#ifdef MPICH_VERSION
+#include "leave_mpi.h"
+#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -24,6 +27,10 @@ int main(int count, char **words)
     fflush(stdout);
     sleep(count > 1 ? atoi(words[1]) : 0);
     MPI_Barrier(MPI_COMM_WORLD);
+    int status = count > 2 ? atoi(words[2]) : 0;
+#ifdef MPICH_VERSION
+    leave_with(status);
+#endif
     MPI_Finalize();
-    return count > 2 ? atoi(words[2]) : 0;
+    return status;
 }
