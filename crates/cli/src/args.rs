@@ -2,6 +2,7 @@
 
 mod builds;
 mod copy;
+mod kill;
 mod moving;
 mod nodes;
 mod power;
@@ -21,6 +22,7 @@ use identity::NodeName;
 
 pub use builds::{MAKE_HELP, Make, SPREAD_HELP, Shell, Spread, SpreadOptions};
 pub use copy::{COPY_HELP, Copy, Place};
+pub use kill::{KILL_HELP, Kill};
 pub use moving::MoveArgs;
 pub use nodes::NodeList;
 pub use power::{POWER_HELP, Power};
@@ -82,6 +84,9 @@ pub enum Command {
     Nodes(NodeList),
     /// List the processes that were started here and run on other nodes; for root also the guests
     Ps(Output),
+    /// Send a signal to processes that were started here and run on other nodes
+    #[command(after_help = KILL_HELP)]
+    Kill(Kill),
     /// List the guests: processes of other homes that run on this node
     Guests(Output),
     /// Send guests home, whoever moved them here (permanently: `tern policy set guests=off`)

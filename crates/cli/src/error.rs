@@ -88,6 +88,12 @@ pub enum Error {
         /// Path of the program.
         program: String,
     },
+    /// No user of this machine has the name.
+    #[error("no user is called {user}")]
+    NoUser {
+        /// Name as given by the user.
+        user: String,
+    },
     /// The text names no nodes.
     #[error(transparent)]
     Nodes(#[from] control_protocol::nodes::NodesError),

@@ -12,6 +12,7 @@ mod error;
 mod evict;
 mod hosts;
 mod join;
+mod kill;
 mod moving;
 mod nodes;
 mod policy;
@@ -130,6 +131,7 @@ fn execute(command: &Command, dirs: &Dirs, host: Host) -> Result<u8, Error> {
             None => list_nodes(dirs, args.output),
         },
         Command::Ps(output) => ps(dirs, *output),
+        Command::Kill(args) => kill::kill(dirs, args),
         Command::Guests(output) => evict::guests(dirs).map(|guests| evict::print(*output, &guests)),
         Command::Evict(args) => evict::evict(dirs, args),
         Command::Hosts { what } => hosts::hosts(dirs, what),

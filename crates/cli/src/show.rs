@@ -165,7 +165,8 @@ pub(crate) fn printable(text: &str) -> String {
 }
 
 /// Reads user names from /etc/passwd, because a static program has no name service.
-fn users() -> HashMap<u32, String> {
+/// The names of this machine's users.
+pub(crate) fn users() -> HashMap<u32, String> {
     let text = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     text.lines()
         .filter_map(|l| {

@@ -12,6 +12,18 @@ use crate::programs::Programs;
 use crate::relay;
 use crate::state::LabState;
 
+/// A lab of more nodes may need more numbers of processes than a kernel has by itself.
+const MANY_NODES: u32 = 32;
+/// The most numbers of processes that there can be (proc_sys_kernel(5)); systemd sets it, too.
+const PID_MAX: &str = "4194304";
+
+/// Gives this machine all numbers of processes: each process of a node has one of its own here, and
+/// a placed one has a second one for its deputy.
+fn raise_pid_max() {
+    // A machine that forbids it has room for smaller jobs.
+    let _ = std::fs::write("/proc/sys/kernel/pid_max", PID_MAX);
+}
+
 /// Makes a lab. It is complete when this returns, and gone if this fails.
 pub fn up(options: Options) -> Result<LabState> {
     options.check()?;
@@ -27,6 +39,9 @@ pub fn up(options: Options) -> Result<LabState> {
     }
     if options.machines > 0 {
         machine::prepare()?;
+    }
+    if options.nodes > MANY_NODES {
+        raise_pid_max();
     }
     let name = options.name.clone();
     let control = start_hub(options)?;

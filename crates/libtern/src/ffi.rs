@@ -153,10 +153,14 @@ pub unsafe extern "C" fn tern_vrfork(count: c_int, nodes: *const *const c_char, 
         let mut coming = Vec::with_capacity(nodes.len());
         for (rank, node) in (0..).zip(&nodes) {
             match fork() {
-                Ok(Forked::Child(report)) => match moving::to(node) {
-                    Ok(()) => return Ok(rank),
-                    Err(e) => report.fail(e),
-                },
+                Ok(Forked::Child(report)) => {
+                    // What its siblings report to is not carried along: many have many of them.
+                    drop(coming);
+                    match moving::to(node) {
+                        Ok(()) => return Ok(rank),
+                        Err(e) => report.fail(e),
+                    }
+                }
                 Ok(Forked::Parent(child)) => coming.push(Ok(child)),
                 Err(e) => coming.push(Err(e)),
             }

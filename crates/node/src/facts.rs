@@ -40,6 +40,19 @@ pub(crate) fn raise_pid_max() {
     }
 }
 
+/// Each room of this home has two queues of file events, and a kernel gives a user 128: raise that,
+/// so that rooms beyond the 64th may keep home's files, too.
+pub(crate) fn raise_file_queues() {
+    const WANTED: u32 = 8192;
+    let path = "/proc/sys/fs/fanotify/max_user_groups";
+    let now = text(path).trim().parse::<u32>().unwrap_or(WANTED);
+    if now < WANTED
+        && let Err(e) = fs::write(path, WANTED.to_string())
+    {
+        tracing::warn!("fs.fanotify.max_user_groups stays {now} ({e}): rooms beyond {} ask for each file", now / 2);
+    }
+}
+
 /// Is `pid_max` of this kernel release global (before 6.14), not per PID namespace?
 fn bounds_all_namespaces(release: &str) -> bool {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse::<u32>().ok());

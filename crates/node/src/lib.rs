@@ -99,6 +99,7 @@ pub fn run(options: Options) -> Result<(), Error> {
     let identity = Identity::load(&options.state)?;
     let _lock = run_dir::prepare(&options.run_dir)?;
     facts::raise_pid_max();
+    facts::raise_file_queues();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -277,10 +277,45 @@ fn room_less(pid: i32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/maps")).is_ok_and(|maps| maps.contains("[heap]"))
 }
 
+/// Says whether these maps (proc_pid_maps(5)) may be a deputy's: the code that it runs lies in
+/// memory without a file or name.
+fn may_hold_blob(maps: &str) -> bool {
+    maps.lines().any(|line| {
+        let mut fields = line.split_ascii_whitespace().skip(1);
+        fields.next() == Some("r-xp")
+            && fields.next().is_some()
+            && fields.nth(1) == Some("0")
+            && fields.next().is_none()
+    })
+}
+
 /// Where the process is; `None` if that is home.
+///
+/// A hundred processes that leave home at once for a hundred rooms would have ten thousand
+/// questions asked. So nobody is asked about a process whose memory shows that it is no deputy.
 pub(crate) fn room_of(daemon: &Daemon, pid: i32) -> Option<Away> {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps"));
+    if maps.is_ok_and(|maps| !maps.is_empty() && !may_hold_blob(&maps)) {
+        return None;
+    }
     rooms::stewards(&daemon.options.run_dir).into_iter().find_map(|(_, steward)| {
         let (node, _, guests) = steward.list().ok()?;
         guests.into_iter().find(|g| g.pid == pid).map(|guest| Away { node, steward, guest })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_of_a_deputy_is_told_from_a_programs() {
+        let program = "55d0c0a2f000-55d0c0a38000 r-xp 00002000 fe:00 1577  /usr/bin/cat\n\
+                       7ffc1cd7d000-7ffc1cd7f000 r-xp 00000000 00:00 0     [vdso]\n\
+                       7fdde954d000-7fdde9587000 rw-p 00000000 00:00 0 \n";
+        let blob = "7fdde954c000-7fdde954d000 r-xp 00000000 00:00 0 \n";
+        assert!(!may_hold_blob(program));
+        assert!(may_hold_blob(blob));
+        assert!(may_hold_blob(&format!("{program}{blob}")), "its memory may still be there, too");
+    }
 }

@@ -5,7 +5,7 @@ use crate::deputy::job::{Job, Purpose};
 use crate::deputy::proof::ProofError;
 use crate::deputy::record::Deputy;
 use crate::deputy::{channel, rights};
-use crate::proxy::calls;
+use crate::proxy::{calls, standins};
 use crate::room::poller::Source;
 use os::pidfd::PidFd;
 use room_protocol::ToRoom;
@@ -101,6 +101,7 @@ impl EventLoop {
                     },
                     _ => result,
                 };
+                standins::forked(&mut self.room.table(), pid);
                 self.room.tell(&ToRoom::Return { id, result, out, ready: None });
             }
             Purpose::Stop => {

@@ -2,6 +2,7 @@
 //! channels.
 
 use crate::deputy::channel;
+use crate::deputy::closes::Token;
 use crate::deputy::homecoming::{Announcement, HomecomingPolicy};
 use crate::deputy::job::{Job, Purpose};
 use crate::deputy::proof::DeputyProof;
@@ -52,6 +53,10 @@ pub struct Deputy {
     pub threads: HashMap<i32, Thread>,
     /// Descriptors that stand-ins stand for.
     pub standins: HashMap<StandinId, Vec<i32>>,
+    /// How many children it is about to make: each is a deputy of its own when that is zero again.
+    pub forks: u32,
+    /// Stand-ins to close then: the children have them, too.
+    pub late_closes: Vec<(StandinId, Arc<Token>)>,
     /// Calls that the room refused to the body, for `tern why`.
     pub refusals: VecDeque<String>,
     /// Children that never came to be in the room: their ends are not told.
@@ -105,6 +110,8 @@ impl Deputy {
             program,
             threads: HashMap::from([(pid, Thread::arriving(channel))]),
             standins: HashMap::new(),
+            forks: 0,
+            late_closes: Vec::new(),
             refusals: VecDeque::new(),
             unborn: Vec::new(),
             calls: 0,
@@ -201,6 +208,15 @@ impl Deputy {
     /// The thread that stands for the body's thread `tid`.
     pub fn own_thread(&mut self, tid: i32) -> Option<&mut Thread> {
         self.threads.get_mut(&tid).filter(|thread| !thread.leaving)
+    }
+
+    /// Has thread `tid` make a thread or a child. Tells whether there is such a thread.
+    pub fn make(&mut self, tid: i32, job: Job) -> bool {
+        let is_fork = matches!(job.purpose, Purpose::Fork { .. });
+        let Some(thread) = self.own_thread(tid) else { return false };
+        thread.give(job);
+        self.forks += u32::from(is_fork);
+        true
     }
 
     /// A thread that runs this call for `tid`; any other if that is not known.

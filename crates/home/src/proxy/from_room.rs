@@ -264,12 +264,10 @@ fn make(room: &Room, id: CallId, maker: BodyThread, birth: Birth) {
         }
     };
     let job = Job::with_fd(order, theirs, purpose);
-    match table.deputies.get_mut(&pid).and_then(|d| d.own_thread(tid)) {
-        Some(thread) => thread.give(job),
-        None => {
-            drop(table);
-            refuse(libc::ESRCH);
-        }
+    let is_made = table.deputies.get_mut(&pid).is_some_and(|deputy| deputy.make(tid, job));
+    drop(table);
+    if !is_made {
+        refuse(libc::ESRCH);
     }
 }
 

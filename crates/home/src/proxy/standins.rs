@@ -3,6 +3,7 @@
 //! hearing of it; then its deputy takes the anchor when it first needs it.
 
 use crate::deputy::channel;
+use crate::deputy::closes::Closes;
 use crate::deputy::job::{Job, Purpose};
 use crate::deputy::record::{Deputy, Phase};
 use crate::deputy::table::{Anchor, DeputyTable};
@@ -50,24 +51,50 @@ pub fn take(anchors: &HashMap<StandinId, Anchor>, standin: StandinId, id: CallId
 /// Nobody in the room has it any more: the deputies close theirs. What the program does next it
 /// must find done, so later calls wait for it ([`crate::deputy::closes`]); a process that had it
 /// too, and waits for something else, is interrupted for it.
+///
+/// The room's kernel tells of a close some time after it, and a fork of the same process may come
+/// first. A child of a deputy that forks meanwhile has the descriptor, too: such a deputy closes
+/// when the child is known ([`forked`]).
 pub fn close(room: &Room, standin: StandinId) {
     // Before the deputies: the last one to close it is theirs, and its peers are to be told then.
     room.release(standin);
-    let mut table = room.table();
-    let DeputyTable { deputies, closes, .. } = &mut *table;
-    for deputy in deputies.values_mut().filter(|d| d.phase == Phase::Away) {
-        for fd in deputy.standins.remove(&standin).unwrap_or_default() {
-            if fd == libc::STDERR_FILENO {
-                deputy.stderr = deputy.pidfd.get_fd(fd).ok().map(|file| (Instant::now(), file));
-            }
-            let call = Call::new(libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0]);
-            if let Some(packet) = channel::call(&call) {
-                let purpose = deputy.soonest().map_or(Purpose::Nothing, |tid| Purpose::Close(closes.begin(tid)));
-                deputy.give_soon(Job::new(packet, purpose));
-            }
-        }
-    }
-    drop(table);
+    close_everywhere(&mut room.table(), standin);
     // Once more, behind a request to watch it that is still to be obeyed.
     room.poller.order(Order::Release(standin));
+}
+
+/// Has all deputies close it that have it.
+pub fn close_everywhere(table: &mut DeputyTable, standin: StandinId) {
+    let DeputyTable { deputies, closes, .. } = table;
+    for deputy in deputies.values_mut().filter(|d| d.phase == Phase::Away) {
+        if deputy.forks > 0 && deputy.standins.contains_key(&standin) {
+            deputy.late_closes.push((standin, closes.begin(0)));
+        } else {
+            close_in(deputy, standin, closes);
+        }
+    }
+}
+
+/// A fork has ended, and its child, if there is one, is in the table: parent and child make the
+/// closes that waited for that.
+pub fn forked(table: &mut DeputyTable, parent: i32) {
+    let Some(parent) = table.deputies.get_mut(&parent) else { return };
+    parent.forks = parent.forks.saturating_sub(1);
+    if parent.forks == 0 {
+        let late = std::mem::take(&mut parent.late_closes);
+        late.into_iter().for_each(|(standin, _)| close_everywhere(table, standin));
+    }
+}
+
+fn close_in(deputy: &mut Deputy, standin: StandinId, closes: &mut Closes) {
+    for fd in deputy.standins.remove(&standin).unwrap_or_default() {
+        if fd == libc::STDERR_FILENO {
+            deputy.stderr = deputy.pidfd.get_fd(fd).ok().map(|file| (Instant::now(), file));
+        }
+        let call = Call::new(libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0]);
+        if let Some(packet) = channel::call(&call) {
+            let purpose = deputy.soonest().map_or(Purpose::Nothing, |tid| Purpose::Close(closes.begin(tid)));
+            deputy.give_soon(Job::new(packet, purpose));
+        }
+    }
 }

@@ -10,7 +10,7 @@ use lab::Lab;
 use crate::{at_home, lab};
 
 /// The library as it is installed, and its examples, built once.
-fn installed() -> &'static Path {
+pub fn installed() -> &'static Path {
     static INSTALLED: OnceLock<PathBuf> = OnceLock::new();
     INSTALLED.get_or_init(|| {
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libtern");
@@ -18,9 +18,8 @@ fn installed() -> &'static Path {
         let words = ["run", "--quiet", "--package", "xtask", "--", "library"];
         let built = Command::new(env!("CARGO")).args(words).arg(&directory).status().unwrap();
         assert!(built.success());
-        for (example, static_library) in
-            [("calls", false), ("old", false), ("dump", false), ("calls", true), ("dump", true)]
-        {
+        let shared = ["calls", "old", "dump", "many"].map(|example| (example, false));
+        for (example, static_library) in shared.into_iter().chain([("calls", true), ("dump", true)]) {
             compile(&directory, example, static_library);
         }
         directory

@@ -7,6 +7,7 @@ mod common;
 mod dump;
 mod libtern;
 mod local;
+mod many;
 mod mpi;
 mod sh;
 mod tools;

@@ -1,6 +1,8 @@
 use super::*;
 use crate::deputy::job::Purpose;
+use crate::deputy::table::DeputyTable;
 use crate::deputy::thread::EINTR;
+use crate::proxy::standins;
 use os::socket;
 use room_protocol::message::CallId;
 use std::os::fd::AsFd;
@@ -85,4 +87,26 @@ fn interrupted_calls_are_made_again_unless_cancelled() {
     assert_eq!(next(&first), abi::OP_CALL);
     assert!(thread.cancel(id).is_none() && thread.is_to_be_interrupted());
     assert_eq!(thread.replied(abi::NOT_EXECUTED).map(|(_, result)| result), Some(EINTR));
+}
+
+/// Failed once: a child that was made just after a close kept what was closed, for ever.
+#[test]
+fn a_child_closes_what_its_parent_closed_meanwhile() {
+    let (mut parent, of_parent) = deputy();
+    let (child, of_child) = deputy();
+    let pid = std::process::id() as i32;
+    let standin = StandinId(3);
+    parent.phase = Phase::Away;
+    parent.standins.insert(standin, vec![7]);
+    let purpose = Purpose::Fork { id: CallId(1), channel: socket::pair().unwrap().0 };
+    assert!(parent.make(pid, Job::new(channel::order(abi::OP_FORK, [0; 2], &[]), purpose)));
+    let child = Deputy { phase: Phase::Away, standins: parent.standins.clone(), ..child };
+    let mut table = DeputyTable { deputies: HashMap::from([(pid, parent)]), ..DeputyTable::default() };
+    standins::close_everywhere(&mut table, standin);
+    assert_eq!(next(&of_parent), abi::OP_FORK);
+    table.deputies.get_mut(&pid).unwrap().threads.get_mut(&pid).unwrap().replied(1);
+    table.deputies.insert(1, child);
+    standins::forked(&mut table, pid);
+    assert_eq!((next(&of_parent), next(&of_child)), (abi::OP_CALL, abi::OP_CALL));
+    assert!(table.deputies.values().all(|deputy| deputy.standins.is_empty()));
 }
