@@ -27,12 +27,12 @@ pub struct DumpWish {
 /// What becomes of the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum After {
-    /// It goes on.
+    /// The process goes on.
     #[default]
     Continue,
-    /// It stops (SIGSTOP).
+    /// The process stops (SIGSTOP).
     Stop,
-    /// It ends (SIGKILL).
+    /// The process ends (SIGKILL).
     Kill,
 }
 

@@ -10,9 +10,9 @@ use crate::{at_home, common};
 
 const MPICH: &str = "export UCX_TLS=tcp,self MPIR_CVAR_NOLOCAL=1
     mpi() { exec mpiexec.mpich -launcher-exec /tmp/on-node-local -hosts n2,n3 -n 2 /tmp/ring \"$@\"; }";
-/// Ranks that wait give the processor up: machines that test have few. The launcher is named in a
-/// file, for the environment reaches the daemons on the nodes, which end if it names a launcher that
-/// is not there.
+/// Ranks that wait give the processor up: machines that test have few. A file names the launcher,
+/// for the environment reaches the daemons on the nodes, and these end if it names a launcher which
+/// their node lacks.
 const OPEN_MPI: &str = "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     export OMPI_MCA_mpi_yield_when_idle=1 HOME=/tmp/home
     mkdir -p $HOME/.openmpi
