@@ -50,6 +50,17 @@ static void comm_exchange(int to, const void *out, size_t out_count, int from, v
     comm_receive(from, in, in_count);
 }
 
+/* Has each two tasks connect, of which the lower one begins. PVM 3.4.6 loses a task now and then (1 of
+ * 150 jobs here) if two connect to each other at the same moment. */
+static void comm_connect(void) {
+    char byte = 0;
+    for (int low = 0; low < comm_size; low++)
+        for (int high = low + 1; high < comm_size; high++) {
+            if (comm_rank == low) comm_send(high, &byte, 1), comm_receive(high, &byte, 1);
+            if (comm_rank == high) comm_receive(low, &byte, 1), comm_send(low, &byte, 1);
+        }
+}
+
 /* Begins. The first task starts the others: as many as the last argument says, itself included. */
 static void comm_begin(int *argc, char ***argv) {
     int parent = (comm_must(pvm_mytid()), pvm_parent());
@@ -73,6 +84,7 @@ static void comm_begin(int *argc, char ***argv) {
         comm_must(pvm_upkint(&comm_rank, 1, 1));
         comm_must(pvm_upkint(comm_tids, comm_size, 1));
     }
+    comm_connect();
 }
 
 static void comm_end(void) {

@@ -82,8 +82,9 @@ fn compilers(rows: &[&Row]) -> String {
         let none_s = group[0].compile_s.unwrap_or(f64::NAN);
         let _ = write!(text, "\n{:<14} {:>5} {none_s:>8.3}", group[0].program, group[0].local_load);
         for mode in modes.iter().skip(1) {
-            let of = group.iter().find(|row| row.mode == *mode).and_then(|row| row.compile_s).unwrap_or(f64::NAN);
-            let _ = write!(text, " {:>7.0}%", (of / none_s - 1.0) * 100.0);
+            let of = group.iter().find(|row| row.mode == *mode).and_then(|row| row.compile_s);
+            let percent = of.map_or_else(|| "-".into(), |of| format!("{:.0}%", (of / none_s - 1.0) * 100.0));
+            let _ = write!(text, " {percent:>8}");
         }
     }
     text + "\n"
@@ -103,6 +104,6 @@ mod tests {
         let text = text(&[row("none", 2.0, Some(0.5)), row("prio", 1.0, Some(0.75)), row("mxi", 3.0, None)]);
         let line = |number: usize| text.lines().nth(number).unwrap().split_whitespace().collect::<Vec<_>>();
         assert_eq!(line(1), ["mg", "S", "1", "2.000", "0.50", "1.50"]);
-        assert_eq!(line(4), ["mg", "S", "1", "0.500", "50%", "NaN%"]);
+        assert_eq!(line(4), ["mg", "S", "1", "0.500", "50%", "-"]);
     }
 }

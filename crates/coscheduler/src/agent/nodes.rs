@@ -84,7 +84,7 @@ fn repeat(board: &Board, directory: &Path, cluster: Cluster) {
         for job in told.iter().filter(|job| !wanted.contains_key(job)) {
             let end = JobOrder { job: *job, tasks: Vec::new(), mode: None, version: 0 };
             if let Err(e) = cluster(directory, &end) {
-                tracing::info!("cosched: ending a mode on other nodes: {e}");
+                tracing::debug!("cosched: ending a mode on other nodes: {e}");
             }
         }
         told.retain(|job| wanted.contains_key(job));
