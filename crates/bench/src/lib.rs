@@ -27,6 +27,7 @@ mod report;
 mod rest;
 mod ring;
 mod run;
+mod spawn;
 mod start;
 mod stats;
 mod stream;
@@ -80,6 +81,9 @@ enum What {
     /// over nodes, the same with tern refining, and begun at home and moved to the nodes. Nodes
     /// need the library (a lab: `tern lab up --whole`, then `tern bench reach`)
     Ring(ring::Args),
+    /// Start processes on many nodes at once (BProc's paper, Figs 5 and 6, and its 15,000
+    /// processes), beside the same on this node alone, and count the bytes that leave it
+    Spawn(spawn::Args),
     /// Have the nodes of a lab reach each other by ssh, for jobs over nodes (run it outside the
     /// lab's nodes)
     Reach(reach::Args),
@@ -230,6 +234,7 @@ pub fn main(args: &Args, run_dir: &std::path::Path, state: &std::path::Path) -> 
         What::Rest(args) => rest::measure(args),
         What::Pairs(args) => pairs::measure(args),
         What::Streams(args) => streams::measure(args),
+        What::Spawn(args) => spawn::measure(args),
         What::Ring(args) => ring::measure(args),
         What::Cosched(args) => cosched::measure(args, run_dir),
         What::Reach(args) => reach::set_up(args),

@@ -1,7 +1,7 @@
 //! `tern bench report`: plots of the results of `tern bench memory`, `pairs`, `streams`, `ring` and
 //! `cosched`.
 
-use crate::{Error, cosched, memory, pairs, ring, streams};
+use crate::{Error, cosched, memory, pairs, ring, spawn, streams};
 use clap::Args as ClapArgs;
 use serde::Deserialize;
 use sim::{AxisLabel, Curve, svg_scaled};
@@ -27,6 +27,7 @@ enum Row {
     Pairs(Box<pairs::Row>),
     Streams(Box<streams::Row>),
     Ring(Box<ring::Row>),
+    Spawn(Box<spawn::Row>),
     Cosched(Box<cosched::Measured>),
 }
 
@@ -83,6 +84,9 @@ fn plots(rows: &[Row]) -> Vec<(String, String)> {
         })
         .collect();
     plots.extend(by_load(&jobs));
+    let spawns: Vec<&spawn::Row> =
+        rows.iter().filter_map(|r| if let Row::Spawn(r) = r { Some(&**r) } else { None }).collect();
+    plots.extend(spawn::plots(&spawns));
     plots
 }
 

@@ -1,6 +1,7 @@
 /* The test program of BProc's paper: a copy of this process on every node, which forks until there
  * are COUNT on each. All are processes of home: ps shows them, and signals reach them. They wait
- * until SIGTERM or SIGINT comes. The end says that all were reaped. */
+ * until SIGTERM or SIGINT comes. The end says that all were reaped. NODES `here:N` stands for N
+ * copies that stay: the same with fork(2) alone. KIB of memory are filled first. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@
 static char names[NODES_MAX][TERN_NAME_BYTES];
 static const char *nodes[NODES_MAX];
 static pid_t pids[NODES_MAX];
+static volatile long *memory;
 
 static void hear(int signal)
 {
@@ -72,24 +74,44 @@ static int lead(int count, int report)
     return reaped == made - 1 ? 0 : 1;
 }
 
+/* The process that makes all others has this memory, whose pages are all different. */
+static void fill(size_t kib)
+{
+    size_t words = kib * 1024 / sizeof(long);
+    memory = malloc(words * sizeof(long) + 1);
+    for (size_t at = 0; memory && at < words; at++)
+        memory[at] = (long)at * 0x9e3779b97f4a7c15;
+}
+
+/* As tern_vrfork(), with copies that stay. */
+static int fork_here(int count)
+{
+    for (int rank = 0; rank < count; rank++)
+        if ((pids[rank] = fork()) == 0)
+            return rank;
+    return count;
+}
+
 int main(int argc, char **argv)
 {
     int report[2], made, all = 0, whole = 0, status;
     if (argc < 3) {
-        fprintf(stderr, "usage: many NODES COUNT\n");
+        fprintf(stderr, "usage: many NODES COUNT [KIB]\n");
         return 2;
     }
-    int there = tern_choose(argv[1], names, NODES_MAX), count = atoi(argv[2]);
+    int stays = !strncmp(argv[1], "here:", 5), count = atoi(argv[2]);
+    int there = stays ? atoi(argv[1] + 5) : tern_choose(argv[1], names, NODES_MAX);
     if (there < 1 || there > NODES_MAX || pipe(report) < 0) {
         perror("many");
         return 1;
     }
     for (int at = 0; at < there; at++)
         nodes[at] = names[at];
+    fill(argc > 3 ? strtoul(argv[3], NULL, 10) : 0);
     ends(hear, SIG_BLOCK);
     setvbuf(stdout, NULL, _IOLBF, 0);
     double begin = now();
-    int rank = tern_vrfork(there, nodes, pids);
+    int rank = stays ? fork_here(there) : tern_vrfork(there, nodes, pids);
     if (rank < 0) {
         perror("tern_vrfork");
         return 1;
