@@ -125,7 +125,7 @@ int main(int argc, char **argv)
             printf("%s: %s\n", nodes[at], strerror(-pids[at]));
         else if (read(report[0], &made, sizeof made) == sizeof made)
             all += made;
-    printf("%d processes after %.3f s, %.3f s of them for the first of each node\n", all, now() - begin, placed - begin);
+    printf("%d processes after %.6f s, %.6f s of them for the first of each node\n", all, now() - begin, placed - begin);
     wait_for_end();
     begin = now();
     for (int at = 0; at < there; at++)
