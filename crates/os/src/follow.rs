@@ -12,6 +12,13 @@ pub enum Ended {
     Killed(i32),
 }
 
+/// Has the kernel keep ends of children until they are waited for. A caller whose parent ignored
+/// SIGCHLD ignores it, too, and would wait for ever (wait(2), NOTES).
+pub fn keep_ends_of_children() {
+    // SAFETY: numbers only.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+}
+
 /// Holds back all signals of the calling thread until [`follow`] passes them on.
 pub fn hold_signals() {
     // SAFETY: the set lives here.

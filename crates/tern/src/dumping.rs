@@ -170,6 +170,7 @@ const FAILED: u8 = 125;
 
 /// Runs `tern undump`; the exit status, if it is not a signal's.
 pub fn undump(args: &UndumpArgs) -> u8 {
+    follow::keep_ends_of_children();
     let ended = match args.follow {
         Some(child) => {
             follow::hold_signals();

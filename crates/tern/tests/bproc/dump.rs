@@ -43,6 +43,18 @@ pub fn without_descriptors(command: &mut Command) -> &mut Command {
     unsafe { command.pre_exec(close) }
 }
 
+/// Runs a command to its end with a dump, and what follows, at its input.
+fn fed(mut command: Command, dump: &[u8], input: &[u8]) -> Output {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut pipe = child.stdin.take().unwrap();
+    let all = [dump, input].concat();
+    // A refusal closes the pipe early.
+    let writer = std::thread::spawn(move || drop(pipe.write_all(&all)));
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    output
+}
+
 /// A user with a directory.
 struct Site {
     directory: TempDir,
@@ -118,15 +130,7 @@ impl Site {
 
     /// Undumps through a pipe; the program's input follows.
     fn undump(&self, words: &[&str], dump: &[u8], input: &[u8]) -> Output {
-        let mut command = self.tern(&[&["undump"], words].concat());
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut pipe = child.stdin.take().unwrap();
-        let all = [dump, input].concat();
-        // A refusal closes the pipe early.
-        let writer = std::thread::spawn(move || drop(pipe.write_all(&all)));
-        let output = child.wait_with_output().unwrap();
-        writer.join().unwrap();
-        output
+        fed(self.tern(&[&["undump"], words].concat()), dump, input)
     }
 
     /// Undumps, and checks that the program finds all as it was.
@@ -246,6 +250,20 @@ fn signals_and_the_end_are_passed_on() {
     assert_eq!(tern.wait().unwrap().signal(), Some(libc::SIGTERM));
     // Nothing of the program is left: its end of the pipe is closed.
     lines.read_to_end(&mut Vec::new()).unwrap();
+}
+
+/// Callers that ignore SIGCHLD pass that on to what they execute.
+#[test]
+fn an_end_is_seen_whatever_the_caller_ignores() {
+    let site = Site::of(None);
+    let program = site.program(&["child"]);
+    let dump = site.dumped(&program, &[]);
+    drop(program);
+    let mut command = site.command(LIMITED[0]);
+    command.args(&LIMITED[1..]).args(["bash", "-c", "trap '' CHLD; exec \"$0\" undump"]).arg(common::tern());
+    let output = fed(command, &dump, GO);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!((said.as_ref(), output.status.code()), ("right\n", Some(4)));
 }
 
 #[test]
