@@ -49,7 +49,7 @@ pub struct Dumped {
 const ARGUMENTS_BYTES_MAX: usize = 128 << 10;
 
 /// Writes process `pid` to `to`. The process stands still while it is read; a process that goes on
-/// waits for no reader, unless it is larger than what memory can hold ([`spool`]).
+/// waits for no reader, unless it is larger than what memory can hold (module `spool`).
 ///
 /// # Errors
 /// The process cannot be dumped, or writing failed. The process goes on in either case.
