@@ -225,8 +225,12 @@ fn natural(name: &str) -> (String, u64, String) {
 
 fn ps(daemon: &Daemon, peer: Peer) -> Answer {
     let (mut rows, mut failures) = (Vec::new(), Vec::new());
-    for (id, steward) in rooms::stewards(&daemon.options.run_dir) {
-        match steward.list() {
+    let stewards = rooms::stewards(&daemon.options.run_dir);
+    // All stewards ask their rooms at the same time.
+    let asked: Vec<_> = stewards.iter().map(|(_, steward)| steward.ask_for_list()).collect();
+    for ((id, steward), asked) in stewards.iter().zip(asked) {
+        let unasked = |e| format!("the steward does not listen: {e}");
+        match asked.map_err(unasked).and_then(|()| steward.listed()) {
             Ok((node, connected, guests)) => {
                 let visible = guests.into_iter().filter(|g| peer.uid == 0 || g.uid == peer.uid);
                 let silent_ms = steward.silent_ms();
