@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 const IDLE: Duration = Duration::from_millis(50);
 /// How often while a deputy is about to stop.
 const CLOSELY: Duration = Duration::from_millis(1);
-/// Many deputies, and those of a busy machine, are looked at less often: between two looks passes so
-/// many times what a look takes. A home of 15,000 processes has a hundred stewards, which would
+/// Many deputies, and those of a busy machine, are looked at less often: between two looks passes
+/// so many times what a look takes. A home of 15,000 processes has a hundred stewards, which would
 /// otherwise use all of its processors for this alone.
 const REST: u32 = 250;
 /// The same while a deputy is about to stop.

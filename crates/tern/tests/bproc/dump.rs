@@ -575,14 +575,16 @@ fn an_interrupted_dump_leaves_the_process_running() {
     let mut dump = dump.args(["dump", "--stop", &pid]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // A process that is to stop stands still while nobody reads.
     let stands = || std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap().contains("tracing stop");
-    common::eventually("the process stands still", stands);
-    // Its threads have their own registers again while the dump is written.
+    let writes = |dump: &Child| rustix::io::ioctl_fionread(dump.stdout.as_ref().unwrap()).unwrap() > 0;
+    // Its threads have their own registers again when the dump is written, and not a moment before.
+    common::eventually("the dump is written", || writes(&dump));
+    assert!(stands());
     dump.kill().unwrap();
     dump.wait().unwrap();
     common::eventually("the process goes on", || !stands());
     let mut dump = site.command(common::tern());
     let mut dump = dump.args(["dump", "--stop", &pid]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    common::eventually("the process stands still again", stands);
+    common::eventually("the dump is written again", || writes(&dump));
     let dumper = rustix::process::Pid::from_child(&dump);
     rustix::process::kill_process(dumper, rustix::process::Signal::INT).unwrap();
     let ended: ExitStatus = dump.wait().unwrap();
