@@ -9,7 +9,7 @@ use image::Image;
 use image::dump::{DumpError, DumpWriter, Origin, Totals};
 use os::inject::Memory;
 use os::pidfd::PidFd;
-use os::ptrace::Stopped;
+use os::ptrace::{self, Event, Stopped, TraceError};
 use os::{namespace, process};
 use std::io::Write;
 
@@ -109,7 +109,7 @@ fn collect(pid: i32, frozen: Frozen, mut described: Described) -> Result<(Vec<St
         }
     };
     let completed = complete(pid, &mut described, &mut collected);
-    let threads = collected.give_back()?;
+    let threads = settle(collected.give_back()?)?;
     match completed {
         Ok(()) => Ok((threads, described)),
         Err(e) => {
@@ -117,6 +117,35 @@ fn collect(pid: i32, frozen: Frozen, mut described: Described) -> Result<(Vec<St
             Err(e.into())
         }
     }
+}
+
+/// Has threads stand in stops that end with their tracer and leave nothing. After a call that was
+/// made inside, a thread stands before the trap of that: the kernel would deliver SIGTRAP if the
+/// tracer was killed (ptrace(2)).
+fn settle(threads: Vec<Stopped>) -> Result<Vec<Stopped>, TraceError> {
+    let mut settled = Vec::new();
+    for thread in threads {
+        let tid = thread.tid();
+        ptrace::interrupt(tid)?;
+        thread.resume(0)?;
+        loop {
+            match ptrace::wait_for(tid)? {
+                Event::Halt(stopped, _) => {
+                    settled.push(stopped);
+                    break;
+                }
+                Event::Signal(stopped, signal) => stopped.resume(signal)?,
+                // The kernel tells of its end later.
+                Event::Exited(_) | Event::Killed(_) => break,
+                Event::Made(stopped, _)
+                | Event::Exec(stopped, _)
+                | Event::SystemCall(stopped)
+                | Event::Filter(stopped)
+                | Event::Other(stopped) => stopped.resume(0)?,
+            }
+        }
+    }
+    Ok(settled)
 }
 
 fn complete(pid: i32, described: &mut Described, collected: &mut Collected) -> Result<(), BodyError> {
