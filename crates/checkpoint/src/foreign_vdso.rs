@@ -71,7 +71,7 @@ impl ForeignVdso {
         let is_inside = |(function, _): &(u64, i64)| [AT_CALL, BEHIND_CALL].contains(&at(*function));
         let (function, nr) = self.functions.iter().copied().find(is_inside)?;
         let interrupted = (registers.orig_rax as i64) >= 0 && MADE_AGAIN.contains(&(registers.rax as i64));
-        // It is not to be made again from where it is.
+        // Else the kernel would make the call again, from another place.
         let mut outside = user_regs_struct { orig_rax: u64::MAX, ..*registers };
         if at(function) == AT_CALL || interrupted && nr != libc::SYS_getrandom {
             outside.rip = home.code + function;
@@ -172,7 +172,7 @@ mod tests {
         let found = functions(&copy).unwrap();
         let read = found.iter().find(|f| f.name == b"__vdso_clock_gettime").unwrap();
         assert_eq!(copy[read.at as usize..][..STUB_BYTES], [0xb8, 228, 0, 0, 0, 0x0f, 0x05, 0xc3]);
-        // What this kernel offers beyond these is not understood.
+        // Only the enclave's entry may be a function that this module does not know.
         let known = |name: &[u8]| CALLS.iter().any(|(call, _)| name.ends_with(call.as_bytes()));
         assert!(found.iter().all(|f| known(&f.name) || f.name.ends_with(b"sgx_enter_enclave")), "{found:?}");
     }

@@ -1,13 +1,13 @@
 //! Whether users of a home may use a node. Each home says so for its own users, as BProc's front
 //! end does ("Process Space", access control): a node has a state, an owner, a group, and the three
-//! execute bits of a mode. What guests a node takes at all its owner says there.
+//! execute bits of a mode. A node's owner says there which guests it takes at all.
 
 use serde::{Deserialize, Serialize};
 
 /// The bits that a mode may have: execute, for owner, group and others.
 const MODE_BITS: u16 = 0o111;
 
-/// What a home says about a node.
+/// The rights of a home's users on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeRights {

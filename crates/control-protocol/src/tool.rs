@@ -156,7 +156,7 @@ pub enum Request {
     Power {
         /// The name of the node.
         node: String,
-        /// Which of the two.
+        /// The order to its machine.
         order: PowerOrder,
     },
     /// Say who of this home may use nodes (root). Answered by [`Answer::Done`].
@@ -400,7 +400,7 @@ pub struct NodeRow {
     pub suspended: Option<Suspension>,
     /// Newest load that has come, and its age in milliseconds.
     pub load: Option<(Load, u64)>,
-    /// What this home says about it.
+    /// The rights of this home's users on it.
     pub rights: NodeRights,
     /// The name of its group at home, if root has given it one.
     pub group: Option<String>,

@@ -16,7 +16,7 @@ pub struct LocalTurns {
     windows: Option<Windows>,
 }
 
-/// What holds at a moment.
+/// The turn of a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalTurn {
     /// Tasks come first.

@@ -13,7 +13,7 @@ use os::ptrace::{self, Event, Stopped, TraceError};
 use os::{namespace, process};
 use std::io::Write;
 
-/// What a dump leaves out, and what goes by content.
+/// The parts of a process that a dump leaves out, and those that it holds by content.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DumpWish {
     /// Leave out open files that cannot be dumped.
@@ -24,7 +24,7 @@ pub struct DumpWish {
     pub whole: bool,
 }
 
-/// What becomes of the process.
+/// The state in which a dump leaves its process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum After {
     /// The process goes on.
@@ -36,12 +36,12 @@ pub enum After {
     Kill,
 }
 
-/// What was dumped.
+/// The result of a dump.
 #[derive(Clone, Debug)]
 pub struct Dumped {
     /// How many pages the dump holds.
     pub totals: Totals,
-    /// What the process has and the dump has not, in words.
+    /// Parts of the process that the dump lacks, in words.
     pub left_out: Vec<String>,
 }
 

@@ -1,5 +1,5 @@
-//! What a stopped process has, as a dump holds it: memory by file or page, and the rest that the
-//! kernel tells from outside.
+//! Description of a stopped process, as a dump holds it: memory by file or page, and the rest that
+//! the kernel tells from outside.
 
 use crate::capture::DumpWish;
 use crate::descriptors;
@@ -31,7 +31,7 @@ pub struct Described {
     pub identities: Vec<Identity>,
     /// Ranges of private memory whose files travel as pages.
     pub whole: Vec<(u64, u64)>,
-    /// What is not in the dump, in words.
+    /// Parts of the process that the dump lacks, in words.
     pub left_out: Vec<String>,
     /// Whether there may be guard regions.
     pub guarded: bool,
@@ -162,7 +162,7 @@ fn working_directory(pid: i32) -> Result<Vec<u8>, DumpFailed> {
 
 fn identity(pid: i32, image: &Image, number: u32, file: &File) -> Result<Identity, DumpFailed> {
     let shows = |a: &image::Area| matches!(a.content, Content::File { file, .. } if file == number);
-    // What is mapped shared and writable changes.
+    // The process changes a file that it has mapped shared and writable.
     let is_mapped = file.flags & libc::O_ACCMODE == libc::O_RDONLY && image.areas.iter().any(shows);
     let is_mapped = is_mapped || image.process.exe == Some(number);
     let path = Path::new(files::path(file));

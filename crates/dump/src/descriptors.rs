@@ -2,8 +2,9 @@
 //!
 //! Descriptors 0 to 2, and all that show the same open file or the same terminal, become those of
 //! the undumper. Regular files, directories and devices that are the same everywhere go by name and
-//! position. What the process has for itself is made anew: pipes with both ends in it, eventfd,
-//! timerfd, signalfd, epoll, memfd. Anything else is refused by its name, or left out.
+//! position. The undumper makes anew what the process has for itself: pipes with both ends in it,
+//! eventfd, timerfd, signalfd, epoll, memfd. The dumper refuses anything else by its name, or
+//! leaves it out.
 
 use crate::capture::DumpWish;
 use crate::describe::through_root;

@@ -1,4 +1,4 @@
-//! What a dump holds and needs, for people and for programs.
+//! Lists of the parts and needs of a dump, for people and for programs.
 
 use crate::error::DumpFailed;
 use crate::files;

@@ -82,7 +82,7 @@ fn put_out_of_the_way(image: &Image, all: Vec<Option<File>>) -> Result<OpenedFil
 
 /// Adds the calls that put descriptors at their numbers, and close all others that are `there`.
 pub fn set_descriptors(batch: &mut Batch, image: &Image, given: &Given, there: &[i32]) {
-    // What is above 2 may show what is at 0 to 2.
+    // A descriptor above 2 may show the open file of one from 0 to 2.
     for descriptor in &image.descriptors {
         let (fd, is_closed) = (descriptor.fd as u64, descriptor.close_on_exec);
         let flags = if is_closed { libc::O_CLOEXEC as u64 } else { 0 };

@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-/// A writer that takes so many bytes at once. What is more waits for the reader.
+/// A writer that takes so many bytes at once. Further bytes wait for the reader.
 #[derive(Debug)]
 pub struct Spool<W: Write> {
     to: W,

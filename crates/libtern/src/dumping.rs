@@ -16,7 +16,7 @@ const PROGRAM_ENV: &str = "TERN_PROGRAM";
 /// Status of a child that could not execute the program.
 const NOT_EXECUTED: i32 = 127;
 
-/// Which of two processes a call returns in.
+/// The process in which a call returns, of two.
 pub enum Side {
     /// The process that was dumped.
     Original,

@@ -154,7 +154,7 @@ pub unsafe extern "C" fn tern_vrfork(count: c_int, nodes: *const *const c_char, 
         for (rank, node) in (0..).zip(&nodes) {
             match fork() {
                 Ok(Forked::Child(report)) => {
-                    // What its siblings report to is not carried along: many have many of them.
+                    // The child closes the pipes of its siblings, which would be carried along.
                     drop(coming);
                     match moving::to(node) {
                         Ok(()) => return Ok(rank),

@@ -67,7 +67,7 @@ fn by_node(daemon: &Daemon, tasks: &[i32]) -> BTreeMap<String, Vec<i32>> {
     found
 }
 
-/// What came of an order to one node.
+/// The result of an order to one node.
 struct Answered {
     node: String,
     has_tasks: bool,

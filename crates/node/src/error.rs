@@ -124,7 +124,7 @@ pub enum Error {
         /// The reason for that.
         source: control_protocol::rights::Denied,
     },
-    /// What is to be said about nodes is malformed.
+    /// A change of rights on nodes is malformed.
     #[error("{change:?}: {why}")]
     NodeRights {
         /// The change as given, shortened.

@@ -1,5 +1,5 @@
-//! What root of this home says about nodes: who of its users may use them (`tern nodes --set`).
-//! Kept in the state directory.
+//! Rights of this home's users on nodes, as root of this home says (`tern nodes --set`). The daemon
+//! keeps them in the state directory.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -18,12 +18,12 @@ const NODES_MAX: usize = 4096;
 /// Rights by the name of the node. Nodes that are not there have none but the default.
 pub(crate) type Table = BTreeMap<String, NodeRights>;
 
-/// What is said.
+/// The rights on all nodes.
 pub(crate) struct RightsOnNodes(Mutex<Arc<Table>>);
 
 impl RightsOnNodes {
-    /// As it was left. Who may use which node is not guessed: a damaged note keeps the daemon from
-    /// starting.
+    /// Reads the rights from the note. The daemon guesses no rights: with a damaged note it does
+    /// not start.
     pub(crate) fn load(identity: &Identity) -> Result<RightsOnNodes, Error> {
         let table: Table = match identity.read_note(NOTE)? {
             None => Table::new(),

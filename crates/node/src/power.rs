@@ -22,7 +22,7 @@ const SYSTEMD: &str = "/run/systemd/system";
 /// Asks another node to halt.
 ///
 /// # Errors
-/// It is this node; it does not answer; its owner does not allow that.
+/// The node is this one; it does not answer; its owner does not allow the order.
 pub(crate) fn ask(daemon: &Arc<Daemon>, node: &str, order: PowerOrder) -> Result<(), Error> {
     if node == daemon.me().name {
         let reason = format!("it is this machine: use {}(8)", order.word());

@@ -1,6 +1,5 @@
-//! Which nodes may host a process: those that root of home lets its user use
-//! ([`crate::node_rights`]), and, if the process has root's rights at home, those that are trusted
-//! with them.
+//! The nodes that may host a process. Root of home lets its user use them ([`crate::node_rights`]).
+//! If the process has root's rights at home, the owner trusts them with these, too.
 //!
 //! A node that hosts a process can make that process' calls at home. From root's it would get the
 //! whole home: so by default such processes do not leave. The owner trusts nodes for good (`tern

@@ -71,8 +71,8 @@ pub fn at_or_above(fd: BorrowedFd<'_>, number: i32) -> Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
-/// Takes a descriptor whose number this program was started with. It is close-on-exec from then on,
-/// and moves out of the way of numbers that programs use.
+/// Takes a descriptor whose number this program was started with. The new descriptor is
+/// close-on-exec, and out of the way of numbers that programs use.
 pub fn take_inherited(number: i32) -> Result<OwnedFd> {
     // SAFETY: returns a new descriptor.
     let copy =

@@ -43,7 +43,7 @@ pub fn follow(child: i32) -> Result<Ended> {
             let (mut all, mut info): (libc::sigset_t, libc::siginfo_t) = (std::mem::zeroed(), std::mem::zeroed());
             libc::sigfillset(&mut all);
             let signal = libc::sigwaitinfo(&all, &mut info);
-            // What the terminal sends to the caller's group the child has got, too.
+            // The terminal has sent its signals to the child, too: they go to the whole group.
             let is_terminals = info.si_code == libc::SI_KERNEL;
             if signal > 0 && signal != libc::SIGCHLD && !is_terminals {
                 libc::kill(child, signal);

@@ -93,9 +93,10 @@ fn be_first(life: RawFd) -> ! {
     }
 }
 
-/// Makes an empty process with this number, traced by the caller and stopped. It has the caller's
-/// open files, directory and limits. It ends with its tracer. `own`: the namespace in which it
-/// begins; there it also gets a /proc that shows that namespace, if the machine allows it.
+/// Makes an empty process with this number, traced by the caller and stopped. The process has the
+/// caller's open files, directory and limits, and ends with its tracer. `own`: the namespace in
+/// which the process begins; there it also gets a /proc that shows that namespace, if the machine
+/// allows it.
 ///
 /// # Errors
 /// The number is taken, or the caller may not choose numbers.
@@ -110,8 +111,8 @@ pub fn make(number: i32, own: Option<&OwnNumbers>) -> Result<(ptrace::Stopped, P
     Ok((made?, pidfd))
 }
 
-/// Ends such a process, and waits for its end. What other children of the caller tell meanwhile is
-/// lost.
+/// Ends such a process, and waits for its end. The caller loses the ends that other children tell
+/// meanwhile.
 pub fn end(child: i32, pidfd: &PidFd) {
     let _ = pidfd.kill(libc::SIGKILL);
     let mut status = 0;

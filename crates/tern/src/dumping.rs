@@ -17,8 +17,8 @@ Example: tern dump 4711 | ssh host tern undump";
 /// The text after the help of `tern undump`.
 pub const UNDUMP_HELP: &str = "\
 The program has its old PID and thread ids: in this PID namespace if they are free and the caller may choose them, else in
-one of its own. It has the rights of its caller, and standard input, output and errors of `tern undump`; what follows the
-dump in a pipe is its input. Signals are passed on. Exit status: the program's; a fatal signal ends this command the same
+one of its own. The program has the rights of its caller, and standard input, output and errors of `tern undump`. From a
+pipe it reads the bytes behind the dump. Signals are passed on. Exit status: the program's; a fatal signal ends this command the same
 way. 125: tern itself failed, with a message on standard error.
 Example: tern undump < FILE";
 

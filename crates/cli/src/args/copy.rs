@@ -9,9 +9,9 @@ use control_protocol::nodes::{Nodes, NodesError};
 
 /// The text after the help of `tern cp`.
 pub const COPY_HELP: &str = "\
-A place on nodes is NODES:PATH (NODES as in `tern sh`), and either the sources or the target are there. What comes from
-several nodes goes into a directory for each: TARGET/NODE. As with `tern sh`, each node's owner allows that by
-`tern policy set local-by=NODE`. Nothing needs to be installed on the nodes.
+NODES:PATH names a place on nodes (NODES as in `tern sh`). Either all sources or the target are such places. tern puts
+files from several nodes into a directory for each: TARGET/NODE. As with `tern sh`, each node's owner allows the copy
+by `tern policy set local-by=NODE`. The nodes need no program for it.
   tern cp -r job n[2-9]:/tmp        tern cp n2:/var/log/messages .        tern cp -r all:/tmp/results out";
 
 /// The arguments of `tern cp`.

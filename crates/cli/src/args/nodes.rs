@@ -7,9 +7,9 @@ use super::Output;
 
 /// The text after the help of `tern nodes`.
 pub const NODES_HELP: &str = "\
-Who of this home may use a node, root of this home says: state=up|unavailable, owner=USER, group=GROUP, mode=OCTAL, of
-which the execute bits count. The first bit that applies to a user decides, as for files; root may always. @GROUP then
-names the nodes of a group. What a node lets homes do its owner says there (`tern policy`).
+Root of this home says which users may use a node: state=up|unavailable, owner=USER, group=GROUP, mode=OCTAL. Of the
+mode the execute bits count. The first bit that applies to a user decides, as for files; root may always. @GROUP then
+names the nodes of a group. The owner of a node says there which homes may use it (`tern policy`).
   tern nodes --set group=hpc,mode=0110 'n[2-9]'        tern nodes --set state=unavailable n3";
 
 /// The arguments of `tern nodes`.

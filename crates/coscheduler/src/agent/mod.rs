@@ -95,8 +95,8 @@ fn serve(directory: &Path, cluster: Cluster) -> Result<(), Error> {
         // Better than nothing, where the superuser has no share of real time.
         let _ = Schedule::LEAST_NICE.apply(0);
     }
-    // What root of one node orders, root of another one may allow. Of other users nobody has said
-    // so.
+    // The owner of a node allows orders of another node's root. No owner has allowed those of
+    // other users.
     let is_root = rustix::process::geteuid().is_root();
     let nodes = is_root.then(|| Nodes::start(directory, cluster));
     let jobs = Jobs::new(missing, nodes).map_err(Error::Guardian)?;

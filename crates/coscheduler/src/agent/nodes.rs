@@ -24,7 +24,7 @@ struct State {
     wanted: BTreeMap<u64, JobOrder>,
     /// Something has changed since the last round.
     is_new: bool,
-    /// What the nodes said last, and the version of the order to which they said it.
+    /// The last reports of the nodes, and the version of the order to which each answers.
     reports: BTreeMap<u64, (u64, Vec<JobOnNode>)>,
 }
 

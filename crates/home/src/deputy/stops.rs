@@ -34,7 +34,7 @@ pub struct StopsSeen {
 /// When to look next.
 pub struct Stops {
     due: Instant,
-    /// What the last look took.
+    /// Duration of the last look.
     took: Duration,
     looks: u32,
 }

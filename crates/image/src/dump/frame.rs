@@ -82,7 +82,7 @@ impl Kind {
     }
 }
 
-/// What is known of a dumped process besides its image.
+/// Facts of a dumped process besides its image.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
     /// The version of tern that wrote the dump.
@@ -106,11 +106,11 @@ pub struct Origin {
     pub boottime_ns: i64,
     /// CLOCK_REALTIME at the dump, nanoseconds.
     pub realtime_ns: i64,
-    /// What the process had and the dump has not, in words.
+    /// Parts of the process that the dump lacks, in words.
     pub left_out: Vec<String>,
 }
 
-/// What tells whether a file is still the one that was mapped.
+/// Facts that tell the mapped file from another one of its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// Whether memory shows the file, so that another file would break the process.

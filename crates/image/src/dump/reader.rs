@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(frames[6], Frame::End(Totals { pages: 1, zeros: 1 }));
     }
 
-    /// What follows the dump is the program's standard input.
+    /// The program reads the bytes behind the dump as its standard input.
     #[test]
     fn nothing_behind_the_end_is_read() {
         let bytes = [dump().as_slice(), b"more"].concat();

@@ -9,7 +9,7 @@ use crate::{Error, Result};
 /// Shares of a version 1 group that comes before others, of which each has 1024: less than a thread
 /// of the least nice value.
 const SHARES: u64 = 65_536;
-/// What the kernel gives a new group.
+/// The shares that the kernel gives a new group.
 const USUAL_SHARES: u64 = 1024;
 
 /// The use of a group.

@@ -78,8 +78,7 @@ pub fn dispatch(room: &Arc<Shared>, listener: &Arc<OwnedFd>, notice: Notice) {
         (Some(_), Some(row)) if matches!(row.name, "chroot" | "setns") && room.filtering.may(host_tid) => {
             waiting.answer(Answer::Continue);
         }
-        // Where it is, and home's root is the machine's own, the thread may leave what it was
-        // given.
+        // Home's root is the machine's own: the thread may change its root directory.
         (Some(_), Some(row)) if row.name == "chroot" && crate::sandbox::ids::are_the_machines() => {
             waiting.answer(Answer::Continue);
         }

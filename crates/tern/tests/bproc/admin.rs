@@ -8,7 +8,7 @@ use lab::Lab;
 use crate::local::FIRST_ROOM_ID;
 use crate::{at_home, lab, local};
 
-/// What the node shows, as the kernel says.
+/// Mounts of the node, as its kernel lists them.
 fn mounts(lab: &Lab, node: &str) -> String {
     local(lab, node, &["cat", "/proc/mounts"]).text()
 }

@@ -513,7 +513,7 @@ fn dumps_that_lie_are_refused() {
     });
 }
 
-/// Whatever comes instead of a dump, tern says so, and leaves no process.
+/// tern refuses any other stream by its reason, and leaves no process.
 #[test]
 fn broken_streams_are_refused_and_leave_nothing() {
     let site = Site::of(None);

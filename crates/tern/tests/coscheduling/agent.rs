@@ -50,7 +50,7 @@ fn local_work_has_its_turns() {
         until_ '[ $(nice_of $busy) = -20 ]'; kill -9 $(agent)
         until_ no_guardian; is $(nice_of $busy) 5
         tern cosched explicit --local-share 10% $busy > said
-        sleep 0.5; is $(nice_of $busy) -20
+        until_ '[ $(count) -gt 5 ]'; is $(nice_of $busy) -20
         tern cosched off; is $(nice_of $busy) 5
         isnt tern cosched spin --local-share 10% $busy");
 }
@@ -86,7 +86,6 @@ fn a_stop_by_the_user_stays_what_it_was() {
         busy; busy2=$busy; busy
         kill -STOP $busy; until_ '[ $(state_of $busy) = T ]'
         tern cosched explicit --run 5ms --stop 5ms $busy $busy2 > said
-        count() { tern cosched status --json | sed 's/.*count.:\([0-9]*\).*/\1/'; }
         until_ '[ $(count) -gt 20 ]'
         stands $busy; runs $busy2
         kill -STOP $busy2; until_ '[ $(state_of $busy2) = T ]'; stands $busy2

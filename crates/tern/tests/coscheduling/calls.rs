@@ -94,7 +94,7 @@ END
     done
     goes_on; touch away; until [ -e over ]; do sleep 0.1; done; ends";
 
-/// What a task that is away has called for a turn of messages.
+/// Calls of a task that is away, for each turn of messages.
 #[derive(Debug)]
 struct Turn {
     /// Calls that home served: each is a round trip.

@@ -12,7 +12,8 @@ use crate::programs::{Library, ring};
 use crate::ring::Ring;
 use crate::{alone, common};
 
-/// A ring whose tasks `move` themselves nowhere: the test moves them. It ends when there is `over`.
+/// A ring whose tasks `move` themselves nowhere: the test moves them. The ring ends when there is
+/// `over`.
 const RING: &str = r"
     mkdir $top && cd $top && chmod 755 .
     export PVM_TMP=$PWD UCX_TLS=tcp,self MPIR_CVAR_NOLOCAL=1 ring
@@ -110,7 +111,7 @@ fn json(lab: &Lab, node: &str, line: &str) -> Value {
     serde_json::from_str(&sh(lab, node, line)).unwrap()
 }
 
-/// What home says of its first job on a node.
+/// Home's report of its first job on a node.
 fn on_node(lab: &Lab, node: &str) -> Value {
     let jobs = json(lab, "n1", "tern cosched status --json");
     let entries = jobs[0]["nodes"].as_array().cloned().unwrap_or_default();

@@ -29,6 +29,8 @@ runs() { local before=$(ticks $1); until_ "[ \$(ticks $1) -gt $before ]"; }
 stands() { local before=$(ticks $1); sleep 0.3; [ $(ticks $1) = $before ]; }
 nice_of() { cut -d' ' -f19 /proc/$1/stat; }
 state_of() { cut -d' ' -f3 /proc/$1/stat; }
+# count: how often windows were switched.
+count() { tern cosched status --json | sed 's/.*count.:\([0-9]*\).*/\1/'; }
 agent() { pgrep -f '^tern __cosched /' || true; }
 guardian() { pgrep -f '^tern __cosched-guardian' || true; }
 is_in_group() { grep -q tern-cosched /proc/$1/cgroup; }

@@ -18,6 +18,9 @@ use crate::levers::{Groups, Stop, began};
 use crate::protocol::{JobReport, WindowLengths};
 use crate::statistics::Times;
 
+/// Something that groups do for the task with this PID.
+type TaskGroups<G> = fn(&mut G, i32) -> os::Result<()>;
+
 /// A job with its levers.
 #[derive(Debug)]
 pub struct Registered {
@@ -38,7 +41,7 @@ pub struct Registered {
     stop: Option<Stop>,
     weight: Option<Groups>,
     phase: Phase,
-    /// It is the turn of local work: tasks do not come first.
+    /// Local work has its turn: tasks do not come first.
     yields: bool,
     /// Moment at which the phase ends, microseconds of the node's wall clock.
     phase_ends_us: Option<u64>,
@@ -191,16 +194,22 @@ impl Registered {
         }
         // A process that has executed a daemon's program is a task no more.
         before.values().flat_map(|threads| threads.values()).for_each(|thread| thread.lower());
+        self.for_tasks(Stop::prepare, Groups::prepare);
+    }
+
+    /// Has both kinds of groups do something for each task. Groups that fail for a task which is
+    /// alive are given up.
+    fn for_tasks(&mut self, stop_does: TaskGroups<Stop>, weight_does: TaskGroups<Groups>) {
         for task in self.tasks.keys() {
             if let Some(stop) = &mut self.stop
-                && let Err(e) = stop.prepare(task.pid)
+                && let Err(e) = stop_does(stop, task.pid)
                 && began(task.pid) == Some(task.began)
             {
                 tracing::info!("cosched: {e}");
                 stop.give_up_groups();
             }
             if let Some(weight) = &mut self.weight
-                && let Err(e) = weight.prepare(task.pid)
+                && let Err(e) = weight_does(weight, task.pid)
                 && began(task.pid) == Some(task.began)
             {
                 tracing::info!("cosched: {e}");
@@ -235,24 +244,7 @@ impl Registered {
 
     /// Does to new tasks and threads what the mode does to all.
     pub fn apply(&mut self, processes: &[Process]) {
-        for task in self.tasks.keys() {
-            if let Some(stop) = &mut self.stop
-                && let Err(e) = stop.take(task.pid)
-                && began(task.pid) == Some(task.began)
-            {
-                tracing::info!("cosched: {e}");
-                stop.give_up_groups();
-            }
-            if let Some(weight) = &mut self.weight
-                && let Err(e) = weight.take(task.pid)
-                && began(task.pid) == Some(task.began)
-            {
-                tracing::info!("cosched: {e}");
-                weight.dissolve();
-                self.weight = None;
-                self.missing.insert(Missing::Weight);
-            }
-        }
+        self.for_tasks(Stop::take, |groups, pid| groups.take(pid));
         if self.stop.as_ref().is_some_and(|stop| !stop.is_unseen()) {
             self.missing.insert(Missing::Freezer);
         }

@@ -1,4 +1,4 @@
-//! What a mode does to the tasks of a job at moments of the agreed clock.
+//! Changes that a mode makes to the tasks of a job at moments of the agreed clock.
 
 use cosched::{LocalTurns, Phase};
 
