@@ -21,7 +21,7 @@ use crate::dial::Session;
 use crate::moving::Tool;
 use crate::why::why;
 use crate::{
-    Error, accounts, calls, coscheduling, draining, evict, evictions, hosted, hosts, leave, log, moving, node_rights,
+    Error, account_names, accounts, calls, coscheduling, draining, evict, evictions, hosted, hosts, leave, log, moving,
     pair, policy_answers, power, queues, rooms, sampling, suspending, suspension,
 };
 
@@ -181,7 +181,7 @@ fn drain(daemon: &Arc<Daemon>, node: Option<String>, order: DrainOrder) -> Resul
 /// The name of a node's group, if root has given it another than its own.
 fn group_of(daemon: &Daemon, node: &str) -> Option<String> {
     let group = daemon.rights.of(node).group;
-    (group != 0).then(|| node_rights::group_name(group).unwrap_or_else(|| group.to_string()))
+    (group != 0).then(|| account_names::name_of_group(group).unwrap_or_else(|| group.to_string()))
 }
 
 fn nodes(daemon: &Daemon) -> Vec<NodeRow> {

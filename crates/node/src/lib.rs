@@ -1,6 +1,7 @@
 //! `ternd`: membership, TLS between daemons, the tool's requests, and starting stewards and
 //! wardens. No guest's data passes it.
 
+mod account_names;
 mod accounts;
 pub mod address;
 mod admit;

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use control_protocol::rights::{NodeRights, NodeState};
 use identity::Identity;
 
-use crate::Error;
 use crate::locks::lock;
+use crate::{Error, account_names};
 
 /// Note in the state directory.
 const NOTE: &str = "nodes.json";
@@ -76,10 +76,10 @@ fn apply(rights: &mut NodeRights, change: &str) -> Result<(), Error> {
         Some(("state", "unavailable")) => rights.state = NodeState::Unavailable,
         Some(("state", _)) => return Err(wrong("state is up or unavailable")),
         Some(("owner", user)) => {
-            rights.owner = number("/etc/passwd", user).ok_or_else(|| wrong("no user of /etc/passwd, nor a number"))?;
+            rights.owner = account_names::user(user).ok_or_else(|| wrong("no user of /etc/passwd, nor a number"))?;
         }
         Some(("group", group)) => {
-            rights.group = number("/etc/group", group).ok_or_else(|| wrong("no group of /etc/group, nor a number"))?;
+            rights.group = account_names::group(group).ok_or_else(|| wrong("no group of /etc/group, nor a number"))?;
         }
         Some(("mode", text)) => {
             rights.mode = NodeRights::mode_of(text).ok_or_else(|| wrong("mode is octal, such as 0110"))?;
@@ -87,27 +87,6 @@ fn apply(rights: &mut NodeRights, change: &str) -> Result<(), Error> {
         _ => return Err(wrong("state=, owner=, group= or mode= is wanted")),
     }
     Ok(())
-}
-
-/// A user or group by number, or by its name in this file. A static program has no name service but
-/// these files.
-pub(crate) fn number(file: &str, name: &str) -> Option<u32> {
-    name.parse().ok().or_else(|| named(&std::fs::read_to_string(file).ok()?, name))
-}
-
-fn named(text: &str, name: &str) -> Option<u32> {
-    text.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        (fields.next() == Some(name)).then(|| fields.nth(1)?.parse().ok())?
-    })
-}
-
-/// The name of a group, if /etc/group has one.
-pub(crate) fn group_name(group: u32) -> Option<String> {
-    let text = std::fs::read_to_string("/etc/group").ok()?;
-    let number = group.to_string();
-    let line = text.lines().find(|line| line.split(':').nth(2) == Some(number.as_str()))?;
-    line.split(':').next().map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -124,11 +103,5 @@ mod tests {
         for wrong in ["", "owner", "owner=nobody-of-this-name", "mode=9", "state=down", "colour=red"] {
             assert!(apply(&mut rights, wrong).is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn names_are_those_of_the_file() {
-        let text = "root:x:0:\nhpc:x:207:a,b\nodd\n";
-        assert_eq!((named(text, "hpc"), named(text, "none"), named(text, "odd")), (Some(207), None, None));
     }
 }

@@ -5,8 +5,8 @@ use std::os::unix::fs::MetadataExt as _;
 use ::policy::{SCOPES, SettingError, Settings};
 use packet::Peer;
 
-use crate::Error;
 use crate::daemon::Daemon;
+use crate::{Error, account_names};
 
 /// Each user's own.
 const MINE: &str = "mine";
@@ -47,7 +47,7 @@ pub(crate) fn understood(peer: Peer, value: &str) -> Result<Wanted, Error> {
         (MINE, _) if in_scope => Ok(Wanted::Mine { in_scope }),
         (name, 0) => match name.strip_prefix("user:") {
             Some(user) => {
-                let uid = uid_of(user).ok_or_else(|| wrong("a user of /etc/passwd, or a number,"))?;
+                let uid = account_names::user(user).ok_or_else(|| wrong("a user of /etc/passwd, or a number,"))?;
                 Ok(Wanted::User { uid, in_scope })
             }
             None if in_scope => Ok(Wanted::Node(name.to_owned())),
@@ -63,16 +63,6 @@ fn check_owner(peer: Peer, pid: i32) -> Result<(), Error> {
     let owner = std::fs::metadata(&path).map_err(|e| Error::file("find process", path, e))?.uid();
     let is_own = peer.uid == 0 || peer.uid == owner;
     if is_own { Ok(()) } else { Err(Error::NotAllowed { what: "putting another user's process in scope" }) }
-}
-
-/// A user by number, or by name: a static program has no name service but the file.
-fn uid_of(user: &str) -> Option<u32> {
-    let of_line = |line: &str| {
-        let mut fields = line.split(':');
-        (fields.next() == Some(user)).then(|| fields.nth(1)?.parse().ok())?
-    };
-    let named = || std::fs::read_to_string("/etc/passwd").ok()?.lines().find_map(of_line);
-    user.parse().ok().or_else(named)
 }
 
 impl Wanted {

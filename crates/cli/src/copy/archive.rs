@@ -70,10 +70,10 @@ pub(super) fn unpack(from: impl Read, target: &Path, alone: bool) -> io::Result<
     std::fs::rename(made.path().join(name), target).map_err(said)
 }
 
-/// Gives the first name of what was unpacked.
+/// Gives the first name that was unpacked. Set-user-ID bits are left out: whoever packed a file must
+/// not say as whom it runs here.
 fn unpack_into(from: impl Read, directory: &Path) -> io::Result<Option<PathBuf>> {
     let mut archive = Archive::new(from);
-    archive.set_preserve_permissions(true);
     let mut first = None;
     for entry in archive.entries()? {
         let mut entry = entry?;
@@ -120,6 +120,17 @@ mod tests {
         unpack(bytes.as_slice(), &place.path().join("copy"), true).unwrap();
         assert_eq!(std::fs::read_link(place.path().join("copy/link")).unwrap(), Path::new("/nowhere"));
         assert!(place.path().join("copy/e").is_dir());
+    }
+
+    #[test]
+    fn no_rights_come_with_a_file() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        std::fs::write(at("a"), "").unwrap();
+        std::fs::set_permissions(at("a"), std::fs::Permissions::from_mode(0o6751)).unwrap();
+        unpack(packed(&[&at("a")], false).unwrap().as_slice(), &at("b"), true).unwrap();
+        assert_eq!(std::fs::metadata(at("b")).unwrap().permissions().mode() & 0o7777, 0o751);
     }
 
     #[test]
