@@ -70,8 +70,8 @@ pub(super) fn unpack(from: impl Read, target: &Path, alone: bool) -> io::Result<
     std::fs::rename(made.path().join(name), target).map_err(said)
 }
 
-/// Gives the first name that was unpacked. Set-user-ID bits are left out: whoever packed a file must
-/// not say as whom it runs here.
+/// Gives the first name that was unpacked. Set-user-ID bits are left out: whoever packed a file
+/// must not say as whom it runs here.
 fn unpack_into(from: impl Read, directory: &Path) -> io::Result<Option<PathBuf>> {
     let mut archive = Archive::new(from);
     let mut first = None;
