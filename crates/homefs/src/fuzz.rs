@@ -39,7 +39,7 @@ impl Outlet for Learnt {
         }
     }
     fn invalidate(&self, _seq: u64, _invalidation: &Invalidation) {}
-    fn wanted(&self, _: u64) {}
+    fn wanted(&self, _: crate::server::FileId) {}
     fn offer(&self, _seq: u64, _offer: &Offer) {}
 }
 

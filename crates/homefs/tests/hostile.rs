@@ -35,7 +35,7 @@ impl Outlet for Replies {
         self.0.lock().unwrap().push(bytes.to_vec());
     }
     fn invalidate(&self, _seq: u64, _invalidation: &Invalidation) {}
-    fn wanted(&self, _: u64) {}
+    fn wanted(&self, _: homefs::server::FileId) {}
     fn offer(&self, _seq: u64, _offer: &Offer) {}
 }
 

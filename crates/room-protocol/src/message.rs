@@ -11,7 +11,9 @@ mod to_home;
 mod to_room;
 
 pub use call::{Call, CallId, StandinId};
-pub use common::{Common, CommonFile, CommonPair, CommonPipe, Family, LockedFile, MemoryId, OpenAtHome, PairEnd};
+pub use common::{
+    Common, CommonFile, CommonPair, CommonPipe, Family, HeldFile, LockedFile, MemoryId, OpenAtHome, PairEnd,
+};
 pub use errand::Errand;
 pub use place::{
     Arrival, Capabilities, Credentials, Descriptor, Directory, Home, HomeDevice, Mount, Place, Program, ToOpen,

@@ -5,7 +5,7 @@
 //! above it does through orders' answers, or through a function that it was given.
 
 pub mod describe_guest;
-pub mod dev_shm;
+pub mod held_files;
 pub mod memory_group;
 pub mod room_proc;
 pub mod seeks;

@@ -6,8 +6,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Programs that map a file shared and writable for their own statistics alone, and can be told not
-/// to: a part of the file's path, and how.
+/// Programs that map a file shared and writable for their own statistics alone, which other
+/// programs read, and can be told not to: a part of the file's path, and how.
 const AVOIDABLE: [(&str, &str); 2] = [
     ("/hsperfdata_", "JAVA_TOOL_OPTIONS=-XX:+PerfDisableSharedMem in its environment keeps java away"),
     ("/go/telemetry/", "`go telemetry off` keeps the Go tools away"),
@@ -22,11 +22,8 @@ pub fn words(errand: &Errand) -> String {
             let on = file.as_deref().map_or(String::new(), |file| format!(" of {}", printable(file)));
             let why = systable::row(*nr).map_or("", |row| row.why);
             match i64::from(*nr) {
-                libc::SYS_mmap if is_shared_memory(file.as_deref()) => {
-                    format!("{name}(2){on}, which processes at home or on other nodes open, too")
-                }
                 libc::SYS_mmap => {
-                    format!("{name}(2){on}, shared and writable: others must see at once what it stores there")
+                    format!("{name}(2){on}, shared, which processes at home or on other nodes open, too")
                 }
                 libc::SYS_execve | libc::SYS_execveat => {
                     format!("{name}(2){on}: a program that gives rights, which home alone can give")
@@ -71,11 +68,13 @@ mod tests {
     fn call_file_and_help_are_named() {
         let java = Errand::call_on(libc::SYS_mmap as u32, b"/tmp/hsperfdata_me/12\x1b");
         let said = words(&java);
-        assert!(said.starts_with("mmap(2) of /tmp/hsperfdata_me/12?, shared and writable"), "{said}");
+        assert!(said.starts_with("mmap(2) of /tmp/hsperfdata_me/12?, shared, which processes"), "{said}");
         assert!(help(&java).unwrap().contains("-XX:+PerfDisableSharedMem"));
         assert!(help(&Errand::call_on(libc::SYS_mmap as u32, b"/x")).unwrap().contains("MAP_PRIVATE"));
         let semaphore = Errand::call_on(libc::SYS_mmap as u32, b"/dev/shm/sem.x");
-        assert!(words(&semaphore).ends_with("/dev/shm/sem.x, which processes at home or on other nodes open, too"));
+        assert!(
+            words(&semaphore).ends_with("/dev/shm/sem.x, shared, which processes at home or on other nodes open, too")
+        );
         assert_eq!(help(&semaphore), None);
         let sudo = Errand::call_on(libc::SYS_execve as u32, b"/usr/bin/sudo");
         assert_eq!(words(&sudo), "execve(2) of /usr/bin/sudo: a program that gives rights, which home alone can give");

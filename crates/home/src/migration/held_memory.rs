@@ -1,9 +1,8 @@
-//! Shared memory of /dev/shm that a process has mapped in the room: whether home's processes may
-//! open it while the process moves.
+//! Files that a process has mapped shared in the room, and that home holds for it: whether home's
+//! processes may open them while the process moves.
 
 use crate::migration::error::MoveError;
 use crate::migration::session::MigrationSession;
-use crate::proxy::mounts::SHARED_MEMORY;
 use crate::room::event::RoomEvent;
 use crate::room::orders::{HomeCall, Order};
 use image::{Content, Image};
@@ -25,10 +24,8 @@ impl MigrationSession {
                 .iter()
                 .any(|area| matches!(area.content, Content::File { file, .. } if file as usize == place && area.shared))
         };
-        let place = Path::new(SHARED_MEMORY);
         for (n, file) in image.files.iter().enumerate() {
-            if Path::new(OsStr::from_bytes(&file.path)).starts_with(place) && is_mapped(n) {
-                server.let_go_held(place, file.inode);
+            if is_mapped(n) && server.let_go_held_at(Path::new(OsStr::from_bytes(&file.path)), file.inode) {
                 self.let_go.borrow_mut().push(file.clone());
             }
         }
@@ -39,7 +36,7 @@ impl MigrationSession {
     fn hold_again(&self) {
         let Some(server) = self.room.link.files() else { return };
         for file in self.let_go.take() {
-            if !server.hold(Path::new(SHARED_MEMORY), file.inode) {
+            if !server.hold_at(Path::new(OsStr::from_bytes(&file.path)), file.inode) {
                 let errand = Errand::call_on(libc::SYS_mmap as u32, &file.path);
                 self.room.poller.order(Order::BringHome(HomeCall { pid: self.pid, first: None, errand }));
             }

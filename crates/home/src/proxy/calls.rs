@@ -4,13 +4,12 @@ use crate::deputy::closes::BodyCall;
 use crate::deputy::job::{Job, Purpose};
 use crate::deputy::table::DeputyTable;
 use crate::deputy::{channel, closes, rights};
-use crate::proxy::mounts::SHARED_MEMORY;
 use crate::proxy::standins;
 use crate::room::state::Room;
 use crate::room::streams;
+use homefs::server::FileId;
 use room_protocol::ToRoom;
 use room_protocol::message::{Call, CallId};
-use std::path::Path;
 use std::time::Duration;
 
 /// Signals that a deputy thread may block during a call: those of job control.
@@ -54,8 +53,8 @@ fn may_be_forwarded(nr: u32) -> bool {
 pub fn forward(room: &Room, id: CallId, pid: i32, tid: i32, call: Call) {
     if i64::from(call.nr) == libc::SYS_mmap {
         // May it map this file there, shared?
-        let path = Path::new(SHARED_MEMORY);
-        let is_held = room.link.files().is_some_and(|server| server.hold(path, call.args[0]));
+        let file = FileId { inode: call.args[0], device: call.args[1] };
+        let is_held = room.link.files().is_some_and(|server| server.hold(file));
         let result = if is_held { 0 } else { -i64::from(libc::EBUSY) };
         return room.tell(&ToRoom::Return { id, result, out: Vec::new(), ready: None });
     }

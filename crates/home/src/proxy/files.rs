@@ -4,7 +4,8 @@ use crate::deputy::table::DeputyTable;
 use crate::room::state::Room;
 use homefs::invalidation::Invalidation;
 use homefs::offer::Offer;
-use homefs::server::{Callers, Credentials, Outlet};
+use homefs::server::{Callers, Credentials, FileId, Outlet};
+use room_protocol::message::HeldFile;
 use room_protocol::{Kind, ToRoom};
 use std::sync::{Arc, Weak};
 
@@ -32,8 +33,9 @@ impl Outlet for ToTheRoom {
         }
     }
 
-    fn wanted(&self, inode: u64) {
-        self.0.tell(&ToRoom::Yield { inode });
+    fn wanted(&self, file: FileId) {
+        let FileId { device, inode } = file;
+        self.0.tell(&ToRoom::Yield { file: HeldFile { device, inode } });
     }
 
     fn offer(&self, seq: u64, offer: &Offer) {

@@ -6,17 +6,16 @@ use crate::deputy::record::Phase;
 use crate::deputy::thread::is_job_stop;
 use crate::deputy::{channel, rights};
 use crate::proxy::clocks::told_clocks;
-use crate::proxy::mounts::SHARED_MEMORY;
 use crate::proxy::{calls, exits, standins};
 use crate::room::event::RoomEvent;
 use crate::room::inquiry::Inquiry;
 use crate::room::orders::{CommonFiles, HomeCall, Order};
 use crate::room::state::Room;
+use homefs::server::FileId;
 use room_protocol::message::onward::Said;
-use room_protocol::message::{Birth, BodyUsage, Call, CallId};
+use room_protocol::message::{Birth, BodyUsage, Call, CallId, HeldFile};
 use room_protocol::{Refusal, ToHome, ToRoom};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// A thread of a body, by its numbers at home.
@@ -88,8 +87,8 @@ fn obey_about_bodies(room: &Room, message: ToHome) {
         ToHome::Passes { pid, files, pipes, pairs } => {
             room.poller.order(Order::TakeOver { pid, commons: CommonFiles { files, pipes, pairs } });
         }
-        ToHome::Yielded { inode } => {
-            room.link.files().into_iter().for_each(|server| server.let_go_held(Path::new(SHARED_MEMORY), inode));
+        ToHome::Yielded { file: HeldFile { device, inode } } => {
+            room.link.files().into_iter().for_each(|server| server.let_go_held(FileId { device, inode }));
         }
         ToHome::Onward { pid, said } => onward(room, pid, said),
         ToHome::GoesHome { pid, first, errand } => {

@@ -2,6 +2,7 @@
 
 use crate::invalidation::Invalidation;
 use crate::offer::Offer;
+use crate::server::FileId;
 
 /// The connection to the room. Messages must arrive in the order of the calls.
 pub trait Outlet: Send + Sync {
@@ -16,7 +17,7 @@ pub trait Outlet: Send + Sync {
     fn invalidate(&self, seq: u64, invalidation: &Invalidation);
     /// Sends an offer; `seq` is the number of the newest invalidation when it was made.
     fn offer(&self, seq: u64, offer: &Offer);
-    /// Tells that a process at home waits for a file with this inode number that is held for the
-    /// room ([`super::Server::hold`]).
-    fn wanted(&self, inode: u64);
+    /// Tells that a process at home waits for this file, which is held for the room
+    /// ([`super::Server::hold`]).
+    fn wanted(&self, file: FileId);
 }

@@ -106,7 +106,7 @@ impl Outlet for DownEnd {
         invalidation.encode(&mut bytes);
         let _ = self.0.send(Down::Invalidate(seq, bytes));
     }
-    fn wanted(&self, _: u64) {}
+    fn wanted(&self, _: homefs::server::FileId) {}
     fn offer(&self, seq: u64, offer: &Offer) {
         let mut bytes = Vec::new();
         offer.encode(&mut bytes);

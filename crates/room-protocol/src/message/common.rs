@@ -33,6 +33,15 @@ pub struct LockedFile {
     pub at_home: OpenAtHome,
 }
 
+/// A file of home's that home holds for a room, because processes there have it mapped shared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct HeldFile {
+    /// Device number (`st_dev`) of the root of its file system, at home.
+    pub device: u64,
+    /// Inode number of the file.
+    pub inode: u64,
+}
+
 /// Device and inode number of memory that can be shared, where the room is.
 pub type MemoryId = ((u32, u32), u64);
 

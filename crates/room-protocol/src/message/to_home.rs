@@ -350,10 +350,10 @@ pub enum ToHome {
         /// and pairs of sockets.
         pairs: Vec<CommonPair>,
     },
-    /// No guest has this file of /dev/shm mapped any more.
+    /// No guest has this file, which home holds for the room, mapped any more.
     Yielded {
-        /// Its inode number.
-        inode: u64,
+        /// The file that is held.
+        file: HeldFile,
     },
     /// A body that passes descriptors of these files through a socket of home's stands still, with
     /// all who have them: from now on home has them, behind stand-ins (answered by

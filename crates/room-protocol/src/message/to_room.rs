@@ -171,11 +171,11 @@ pub enum ToRoom {
         /// What is to be done.
         order: onward::Order,
     },
-    /// Somebody at home waits for a file of /dev/shm that guests have mapped: they come home
+    /// A process at home waits for a file that guests have mapped shared: they come home
     /// ([`ToHome::GoesHome`]), or there are none ([`ToHome::Yielded`]).
     Yield {
-        /// Its inode number.
-        inode: u64,
+        /// The file that is held.
+        file: HeldFile,
     },
     /// To [`ToHome::Share`] and [`ToHome::Passes`]: process, stand-in, and the number of the
     /// deputy's descriptor, of each that has one; or why not.

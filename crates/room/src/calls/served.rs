@@ -26,7 +26,7 @@ use crate::state::orders::{Order, Which};
 use crate::state::pending::Pending;
 use crate::state::shared::Shared;
 use crate::state::wall;
-use crate::supervisor::dev_shm as held;
+use crate::supervisor::held_files as held;
 use os::ptrace::HostTid;
 use os::seccomp::{Answer, Notice};
 use room_protocol::ToHome;
@@ -474,18 +474,18 @@ impl Asked {
             .is_ok_and(|fs| fs.f_type == TMPFS_MAGIC)
     }
 
-    /// Serves a mapping of a file that others can see. A file that is there to be mapped home may
-    /// hold for this room. Of all others reading is harmless; stores would reach home late, so the
-    /// process makes them there.
+    /// Serves a mapping of a file that others can see. Home may hold the file for this room. If
+    /// others have it open, stores would reach them late, so the process makes them at home.
+    /// Reading is harmless.
     fn shared_mapping(self) {
-        if let Some(inode) = held::inode(self.waiting.host_tid, self.args[4] as i32) {
-            let call = Call::new(i64::from(self.nr), [inode, 0, 0, 0, 0, 0]);
+        let writable = self.args[2] & libc::PROT_WRITE as u64 != 0;
+        if let Some(file) = held::to_be_held(&self.room, self.waiting.host_tid, self.args[4] as i32, writable) {
+            let call = Call::new(i64::from(self.nr), [file.inode, file.device, 0, 0, 0, 0]);
             let (pid, nr, file) = (self.who.pid, self.nr, self.file());
             return self.ask(call, After::HereElseHome { pid, nr, file }, false);
         }
         // What this kernel would keep of a file that stays home nobody would tell it to forget.
         let is_kept = self.standin(4).is_some_and(StandinId::is_file);
-        let writable = self.args[2] & libc::PROT_WRITE as u64 != 0;
         let open_for_writing = || {
             os::process::fd_info(self.waiting.host_tid.0, self.args[4] as i32)
                 .is_ok_and(|i| i.flags & libc::O_ACCMODE != libc::O_RDONLY)

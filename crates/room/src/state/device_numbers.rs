@@ -66,6 +66,11 @@ impl DeviceNumbers {
         let _ = self.0.set(known(mountinfo, home));
     }
 
+    /// Gives home's number of a file system of the room's.
+    pub fn at_home(&self, here: u64) -> Option<u64> {
+        self.0.get()?.devices.get(&here).copied()
+    }
+
     /// Puts home's numbers into what a call has written; whether that changed anything.
     pub fn put(&self, nr: u32, out: &mut [u8]) -> bool {
         let Some(known) = self.0.get() else { return false };

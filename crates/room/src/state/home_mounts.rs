@@ -34,6 +34,12 @@ impl HomeFiles {
         self.devices.contains(&area.device)
     }
 
+    /// Gives the device number of one of these mounts, as `st_dev` has it.
+    pub fn device(&self, mount: u64) -> Option<u64> {
+        let at = self.mounts.iter().position(|known| *known == mount)?;
+        self.devices.get(at).map(|(major, minor)| rustix::fs::makedev(*major, *minor))
+    }
+
     /// Reads them from the mounts that this process sees.
     pub fn of(host: HostTid) -> Result<HomeFiles, BodyError> {
         let mut found = HomeFiles { mounts: Vec::new(), memory: None, devices: Vec::new() };

@@ -6,7 +6,7 @@ use crate::state::files::standins::nodes;
 use crate::state::foreign_vdso;
 use crate::state::home_mounts::{HomeFiles, REMOVED, without_end};
 use crate::state::shared::Shared;
-use crate::supervisor::dev_shm as held;
+use crate::supervisor::held_files as held;
 use checkpoint::{BodyError, Files, Gathered, OpenDescriptor, OpenFiles};
 use homefs::removed::is_made_up;
 use image::{Descriptor, File, Image, Opened};
@@ -178,7 +178,8 @@ fn gather(
         }
         if home.show_in(area) {
             // Those who share it come home together; elsewhere it is another file.
-            let opens = if goes_home && held::shows(area, home) { held::access(area) } else { libc::O_RDONLY };
+            let opens =
+                if goes_home && held::shows(host, area, home) { held::access(host, area) } else { libc::O_RDONLY };
             let (path, flags) = (area.name.clone(), opens);
             Ok(File { removed: is_made_up(&path), path, inode: area.inode, flags })
         } else {

@@ -2,7 +2,7 @@
 
 use crate::state::home_mounts::HomeFiles;
 use crate::state::shared::Shared;
-use crate::supervisor::dev_shm as held;
+use crate::supervisor::held_files as held;
 use checkpoint::BodyError;
 use os::areas::{Area, Shown};
 use os::ptrace::HostTid;
@@ -24,14 +24,23 @@ pub fn of(room: &Shared, pid: i32) -> Result<BTreeSet<i32>, BodyError> {
     let areas = os::areas::read(host.0)?;
     let home = HomeFiles::of(host)?;
     let open = opened(room, host, &home);
-    if open.is_empty() && !areas.iter().any(|area| may_be_shared(area) || held::shows(area, &home)) {
+    if open.is_empty() && !areas.iter().any(|area| may_be_shared(area) || held::may_be_shown(area, &home)) {
         return Ok(BTreeSet::new());
     }
-    let mut common = mapped(host, &areas, &home);
-    common.extend(open);
     // One that has ended has none.
     let all = others.into_iter().filter_map(|(p, host)| Some((p, host, os::areas::read(host.0).ok()?)));
-    let all = all.map(|(p, host, areas)| (p, &mapped(host, &areas, &home) | &opened(room, host, &home)));
+    let all: Vec<(i32, HostTid, Vec<Area>)> = all.collect();
+    // Processes that only read such a file have it in common with those that store in it.
+    let mut held = held_for(host, &areas, &home);
+    held.extend(all.iter().flat_map(|(_, host, areas)| held_for(*host, areas, &home)));
+    let mapped = |host: HostTid, areas: &[Area]| {
+        let mut shown = memories(host, areas, &home);
+        shown.extend(areas.iter().filter(|area| area.shared).map(Area::shown).filter(|shown| held.contains(shown)));
+        shown
+    };
+    let mut common = mapped(host, &areas);
+    common.extend(open);
+    let all = all.into_iter().map(|(p, host, areas)| (p, &mapped(host, &areas) | &opened(room, host, &home)));
     let mut rest: Vec<(i32, HashSet<Shown>)> = all.collect();
     let mut found = BTreeSet::new();
     loop {
@@ -53,12 +62,16 @@ fn may_be_shared(area: &Area) -> bool {
         && (checkpoint::memory_kind(&area.name).is_some() || area.shared && area.name.ends_with(b" (deleted)"))
 }
 
-fn mapped(host: HostTid, areas: &[Area], home: &HomeFiles) -> HashSet<Shown> {
+/// The files that home holds for the room because this process has them mapped.
+fn held_for(host: HostTid, areas: &[Area], home: &HomeFiles) -> HashSet<Shown> {
+    areas.iter().filter(|area| held::shows(host, area, home)).map(Area::shown).collect()
+}
+
+fn memories(host: HostTid, areas: &[Area], home: &HomeFiles) -> HashSet<Shown> {
     let candidates = areas.iter().filter(|area| may_be_shared(area) && !home.show_in(area));
     let is_memory =
         |area: &&Area| checkpoint::memory_kind(&area.name).is_some() || checkpoint::removed_file(host.0, area);
-    let held = areas.iter().filter(|area| held::shows(area, home));
-    candidates.filter(is_memory).chain(held).map(Area::shown).collect()
+    candidates.filter(is_memory).map(Area::shown).collect()
 }
 
 /// Files in memory that it has open.

@@ -13,7 +13,7 @@ use crate::state::transfer::incoming_queue::IncomingItem;
 use crate::state::transfer::page_source::Source;
 use crate::state::transfer::postcopy_queue::PostcopyEvent;
 use crate::state::ways::ExpectedWay;
-use crate::supervisor::dev_shm as held;
+use crate::supervisor::held_files as held;
 use crate::supervisor::transfer::{advance, direct_link, ways};
 use crate::warden::report;
 use checkpoint::Lender;
@@ -34,7 +34,7 @@ pub fn obey(room: &Arc<Shared>, message: ToRoom) -> bool {
             None => tracing::error!("home told its clock unasked"),
         },
         ToRoom::Open(_) => tracing::error!("home opened the room twice"),
-        ToRoom::Yield { inode } => held::give_up(room, inode),
+        ToRoom::Yield { file } => held::give_up(room, file),
         ToRoom::Report => report::tell(room),
         ToRoom::CountCalls { pid, whose } => report::tell_calls(room, pid, whose),
         ToRoom::Close => return false,

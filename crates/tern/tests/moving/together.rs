@@ -31,8 +31,8 @@ print("right" if codes == [0, 0] and get(0) == n and get(700) == sum(map(get, ra
       "wrong %r %r %r %r" % (codes, n, get(700), [get(i) for i in range(3)]), flush=True)
 "#;
 
-/// A file of home's mapped shared and writable brings a process home, and with it the child with
-/// which it shares memory; they share it still.
+/// A file that others at home have open, mapped shared and writable, brings a process home, and
+/// with it the child with which it shares memory; they share it still.
 #[test]
 fn a_call_brings_both() {
     let lab = shared();
@@ -56,7 +56,7 @@ print("counts", child, flush=True)
 while not os.path.exists("go"): time.sleep(0.01)
 m[1] = 5; print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), m[2])
 END
-        tern run --on n2 -- python3 probe.py > said 2>&1 & pid=$!
+        exec 9<>file; tern run --on n2 -- python3 probe.py > said 2>&1 9>&- & pid=$!
         lines said 1; child=$(cut -d' ' -f2 said); head -c2 file; echo
         tern ps | awk -v a=$pid -v b=$child '$1 == a || $1 == b { print "away on", $3 }'
         touch go; wait $pid; tail -1 said"#,

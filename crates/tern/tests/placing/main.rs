@@ -10,6 +10,7 @@ mod contained;
 #[cfg(feature = "faults")]
 mod crowd;
 mod faults;
+mod mapped;
 mod meeting;
 mod traces;
 mod wire;

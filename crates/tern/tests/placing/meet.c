@@ -1,4 +1,5 @@
-// meet NAME: counts to 200 under a semaphore with somebody else who does the same; both end when both have, with the sum.
+// meet NAME [FILE]: counts to 200 under a semaphore with another process that does the same, in shared memory or a file; both end when
+// both have, with the sum.
 #include <fcntl.h>
 #include <semaphore.h>
 #include <stdio.h>
@@ -21,7 +22,7 @@ int main(int argc, char **argv) {
     if (lock == SEM_FAILED)
         return failed("sem_open");
     snprintf(name, sizeof name, "/%s.memory", argc > 1 ? argv[1] : "meeting");
-    int fd = shm_open(name, O_RDWR | O_CREAT, 0600);
+    int fd = argc > 2 ? open(argv[2], O_RDWR | O_CREAT, 0600) : shm_open(name, O_RDWR | O_CREAT, 0600);
     if (fd < 0 || ftruncate(fd, 4096))
         return failed("shm_open");
     struct meeting *at = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

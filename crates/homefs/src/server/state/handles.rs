@@ -212,6 +212,16 @@ impl Handles {
         self.select(|entry| matches!(entry.kind(), Kind::Writer { .. }) && entry.file() == Some(file))
     }
 
+    /// Lists all handles of files with this inode number in the exports meant that are open for
+    /// writing.
+    pub(crate) fn written_in(&self, is_meant: impl Fn(u16) -> bool, inode: u64) -> Vec<(u64, Arc<Open>)> {
+        self.select(|entry| {
+            matches!(entry.kind(), Kind::Writer { .. })
+                && is_meant(entry.node().export)
+                && entry.file().is_some_and(|file| file.inode == inode)
+        })
+    }
+
     /// Finds an open file of an export by its inode number.
     pub(crate) fn find(&self, export: u16, inode: u64) -> Option<Arc<Open>> {
         let mut table = lock(&self.table);

@@ -24,6 +24,8 @@ const EVENTS_AT_ONCE: usize = 64;
 struct Held {
     /// An O_PATH descriptor of the file.
     path: OwnedFd,
+    /// The file as the room names it.
+    called: FileId,
     node: Weak<Node>,
     waiting: Vec<WaitingOpen>,
 }
@@ -59,7 +61,7 @@ impl HeldFiles {
         if fd < 0 {
             tracing::warn!(
                 errno = %sys::last_errno(),
-                "this kernel has no permission events; a process that maps a file of /dev/shm moves home"
+                "this kernel has no permission events; a process that maps a file shared and writable moves home"
             );
             return HeldFiles::default();
         }
@@ -97,13 +99,14 @@ impl HeldFiles {
         }
     }
 
-    /// Delays all opens of this file from now on. `path` is an O_PATH descriptor of it.
+    /// Delays all opens of this file from now on. `path` is an O_PATH descriptor of it, `called`
+    /// its name in the room.
     ///
     /// # Errors
     /// The file cannot be marked.
-    pub(crate) fn hold(&self, file: FileId, path: OwnedFd, node: &Arc<Node>) -> Result<(), Errno> {
+    pub(crate) fn hold(&self, file: FileId, called: FileId, path: OwnedFd, node: &Arc<Node>) -> Result<(), Errno> {
         self.mark(libc::FAN_MARK_ADD, &path)?;
-        lock(&self.files).insert(file, Held { path, node: Arc::downgrade(node), waiting: Vec::new() });
+        lock(&self.files).insert(file, Held { path, called, node: Arc::downgrade(node), waiting: Vec::new() });
         Ok(())
     }
 
@@ -131,9 +134,7 @@ impl HeldFiles {
         let mut files = lock(&self.files);
         for held in files.values_mut() {
             for open in held.waiting.extract_if(.., |open| open.since.elapsed() > YIELDS_WITHIN) {
-                tracing::warn!(
-                    "denied an open of a file of /dev/shm: the processes that have it mapped did not come home"
-                );
+                tracing::warn!("denied an open of a file: the processes that have it mapped did not come home");
                 self.answer(&open.event, libc::FAN_DENY);
             }
         }
@@ -160,8 +161,13 @@ impl HeldFiles {
         self.answer(&request.event, libc::FAN_ALLOW);
     }
 
-    /// Lets an open wait if its file is held, or allows it. Gives the file if this open is the
-    /// first that waits for it: the room must be told.
+    /// Finds a held file by its name in the room.
+    pub(crate) fn called(&self, called: FileId) -> Option<FileId> {
+        lock(&self.files).iter().find(|(_, held)| held.called == called).map(|(id, _)| *id)
+    }
+
+    /// Lets an open wait if its file is held, or allows it. Gives the room's name of the file if
+    /// this open is the first that waits for it: the room must be told.
     pub(crate) fn enqueue(&self, request: OpenRequest) -> Option<FileId> {
         let file = FileId::of(&request.event).ok()?;
         let mut files = lock(&self.files);
@@ -172,6 +178,6 @@ impl HeldFiles {
         };
         let is_first = held.waiting.is_empty();
         held.waiting.push(WaitingOpen { event: request.event, since: Instant::now() });
-        is_first.then_some(file)
+        is_first.then_some(held.called)
     }
 }

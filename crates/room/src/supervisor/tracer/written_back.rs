@@ -1,6 +1,6 @@
 //! What a body that leaves has stored in files of home's that it has mapped.
 
-use crate::supervisor::dev_shm as held;
+use crate::supervisor::held_files as held;
 use crate::supervisor::tracer::injected::with_inside;
 use checkpoint::{BodyError, Slept};
 use os::ptrace::{HostTid, Stopped};
