@@ -87,6 +87,11 @@ impl PageCache {
         slow.unwrap_or_else(|| self.slow.load(Ordering::Relaxed))
     }
 
+    /// Tells whether pages of `pid` are cached.
+    pub fn has(&self, pid: i32) -> bool {
+        self.lock().guests.contains_key(&pid)
+    }
+
     /// Forgets the pages of `pid`, which does not come back.
     pub fn forget(&self, pid: i32) {
         self.lock().guests.remove(&pid);

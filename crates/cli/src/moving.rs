@@ -23,7 +23,7 @@ pub(crate) fn relocate(dirs: &Dirs, args: &args::MoveArgs, host: Host) -> Result
     let pace = Pace { rate: args.rate, buffer_bytes: args.buffer };
     let wish = MoveOptions { how: args.how.into(), max_freeze_us, any_cpu, by_home, as_root, pace, force };
     let interrupts = (host.interrupts)().map_err(|source| Error::Local { what: "watch for interrupts", source })?;
-    let socket = client::begin(dirs, &Request::Move { pid: args.pid, to, wish }, &[])?;
+    let socket = client::begin(dirs, &Request::Move { pid: args.pid, to, wish, like: None }, &[])?;
     let mut display = Display::new(args.progress);
     let mut interrupts = Some(interrupts);
     let mut stage = Stage::Prepares;

@@ -53,6 +53,17 @@ impl Default for MoveOptions {
     }
 }
 
+/// A process on another node whose memory is the same as that of a process which is to move, or
+/// nearly. Pages that both have come from there, and not from home. Only time depends on it: home
+/// compares the content of each page.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sibling {
+    /// PID of that process, at home.
+    pub pid: i32,
+    /// The node that hosts it.
+    pub node: String,
+}
+
 /// Bytes that go at once as `4k`, `64k`, `1M` ([`Pace::buffer_bytes`]); what is wrong with it, in
 /// words.
 pub fn parse_buffer(text: &str) -> Result<u64, String> {

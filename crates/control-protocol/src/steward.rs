@@ -130,6 +130,17 @@ pub enum ToSteward {
         /// User who wants it; the process must still be that user's when it stands still. 0: root,
         /// or the policy.
         asker_uid: u32,
+        /// A process with the same memory, and the room that has been told to lend it.
+        sibling: Option<LentSibling>,
+    },
+    /// Let another room read the pages of this process, once. Answered by [`FromSteward::Ok`].
+    Lend {
+        /// PID of the process, at home.
+        pid: i32,
+        /// The ticket that the other room shows.
+        ticket: [u8; 16],
+        /// The node of the other room.
+        to: String,
     },
     /// Bring this process home. Answered likewise.
     Recall {
@@ -223,6 +234,15 @@ pub struct Onward {
     pub address: std::net::SocketAddr,
     /// A number that nobody can guess: who shows it is let in with the process.
     pub ticket: [u8; 16],
+}
+
+/// A process away whose pages another room may read ([`ToSteward::Lend`]).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LentSibling {
+    /// PID of the process, at home.
+    pub pid: i32,
+    /// The room of the process, and the ticket that opens it.
+    pub at: Onward,
 }
 
 /// Steward to daemon: answers.

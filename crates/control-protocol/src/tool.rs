@@ -17,7 +17,7 @@ use crate::facts::{Finding, Load};
 use crate::guests::{HostedGuest, Insist, Remaining, Whom};
 use crate::history::Event;
 use crate::hosts::{HeldHosts, HostsOrder};
-use crate::moves::{HopReport, MoveOptions, Progress};
+use crate::moves::{HopReport, MoveOptions, Progress, Sibling};
 use crate::power::PowerOrder;
 use crate::queues::RoomQueues;
 use crate::rights::NodeRights;
@@ -113,6 +113,8 @@ pub enum Request {
         to: Option<String>,
         /// How its memory shall go.
         wish: MoveOptions,
+        /// A process away whose memory is the same: pages come from its node.
+        like: Option<Sibling>,
     },
     /// What are the policy's settings?
     Policy,

@@ -1,7 +1,8 @@
 /* The test program of BProc's paper: a copy of this process on every node, which forks until there
  * are COUNT on each. All are processes of home: ps shows them, and signals reach them. They wait
  * until SIGTERM or SIGINT comes. The end says that all were reaped. NODES `here:N` stands for N
- * copies that stay: the same with fork(2) alone. KIB of memory are filled first. */
+ * copies that stay: the same with fork(2) alone. KIB of memory are filled first. With the word
+ * `check` each copy fails if its memory is not the caller's, and changes it. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -74,13 +75,28 @@ static int lead(int count, int report)
     return reaped == made - 1 ? 0 : 1;
 }
 
+/* The word at this place of the filled memory. */
+static long word(size_t at)
+{
+    return (long)(at * 0x9e3779b97f4a7c15UL);
+}
+
 /* The process that makes all others has this memory, whose pages are all different. */
 static void fill(size_t kib)
 {
     size_t words = kib * 1024 / sizeof(long);
     memory = malloc(words * sizeof(long) + 1);
     for (size_t at = 0; memory && at < words; at++)
-        memory[at] = (long)at * 0x9e3779b97f4a7c15;
+        memory[at] = word(at);
+}
+
+/* Whether the memory is as it was filled; it is changed. */
+static int is_filled(size_t kib)
+{
+    size_t words = kib * 1024 / sizeof(long), right = 0;
+    for (size_t at = 0; memory && at < words; at++)
+        right += memory[at]++ == word(at);
+    return right == words;
 }
 
 /* As tern_vrfork(), with copies that stay. */
@@ -96,7 +112,7 @@ int main(int argc, char **argv)
 {
     int report[2], made, all = 0, whole = 0, status;
     if (argc < 3) {
-        fprintf(stderr, "usage: many NODES COUNT [KIB]\n");
+        fprintf(stderr, "usage: many NODES COUNT [KIB [check]]\n");
         return 2;
     }
     int stays = !strncmp(argv[1], "here:", 5), count = atoi(argv[2]);
@@ -116,8 +132,10 @@ int main(int argc, char **argv)
         perror("tern_vrfork");
         return 1;
     }
-    if (rank < there)
-        _exit(lead(count, report[1]));
+    if (rank < there) {
+        int wrong = argc > 4 && !is_filled(strtoul(argv[3], NULL, 10));
+        _exit(lead(count, report[1]) | wrong);
+    }
     close(report[1]);
     double placed = now();
     for (int at = 0; at < there; at++)

@@ -16,6 +16,7 @@ use crate::dumping::{self, Side};
 use crate::errors::{Errno, Outcome, to_c};
 use crate::placing::{Command, become_on};
 use crate::spawn::{Coming, Forked, fork};
+use crate::vrfork::{self, Copied};
 use crate::{list, moving};
 
 /// Bytes of a node's name, the zero byte included (`TERN_NAME_BYTES`).
@@ -130,14 +131,14 @@ pub unsafe extern "C" fn tern_choose(text: *const c_char, names: *mut [c_char; N
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tern_move(node: *const c_char) -> c_int {
     // SAFETY: a string of the caller's.
-    to_c(unsafe { text_of(node) }.and_then(|node| moving::to(&node)).map(|()| 0))
+    to_c(unsafe { text_of(node) }.and_then(|node| moving::to(&node, None)).map(|()| 0))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tern_rfork(node: *const c_char) -> c_int {
     // SAFETY: a string of the caller's.
     to_c(unsafe { text_of(node) }.and_then(|node| match fork()? {
-        Forked::Child(report) => match moving::to(&node) {
+        Forked::Child(report) => match moving::to(&node, None) {
             Ok(()) => Ok(0),
             Err(e) => report.fail(e),
         },
@@ -149,24 +150,10 @@ pub unsafe extern "C" fn tern_rfork(node: *const c_char) -> c_int {
 pub unsafe extern "C" fn tern_vrfork(count: c_int, nodes: *const *const c_char, pids: *mut c_int) -> c_int {
     // SAFETY: arrays of `count` of the caller's.
     let asked = unsafe { texts_of(count, nodes, pids) };
-    to_c(asked.and_then(|nodes| {
-        let mut coming = Vec::with_capacity(nodes.len());
-        for (rank, node) in (0..).zip(&nodes) {
-            match fork() {
-                Ok(Forked::Child(report)) => {
-                    // The child closes the pipes of its siblings, which would be carried along.
-                    drop(coming);
-                    match moving::to(node) {
-                        Ok(()) => return Ok(rank),
-                        Err(e) => report.fail(e),
-                    }
-                }
-                Ok(Forked::Parent(child)) => coming.push(Ok(child)),
-                Err(e) => coming.push(Err(e)),
-            }
-        }
+    to_c(asked.and_then(|nodes| match vrfork::to_all(&nodes) {
+        Copied::Copy(rank) => Ok(rank.try_into().unwrap_or(c_int::MAX)),
         // SAFETY: as many as there are nodes.
-        unsafe { all_arrived(coming, pids) }.map(|_| count)
+        Copied::Caller(told) => unsafe { tell(told, pids) }.map(|_| count),
     }))
 }
 
@@ -210,12 +197,11 @@ pub unsafe extern "C" fn tern_vexecmove_io(
     // SAFETY: null, or one record of the caller's.
     let io = unsafe { io.as_ref() }.copied();
     to_c(asked.and_then(|(nodes, command)| {
-        let mut coming = Vec::with_capacity(nodes.len());
-        for (rank, node) in nodes.iter().enumerate() {
-            coming.push(start(rank, node, &command, io));
-        }
+        let begun = nodes.iter().enumerate().map(|(rank, node)| start(rank, node, &command, io));
+        let coming: Vec<Outcome<Coming>> = begun.collect();
+        let told = coming.into_iter().map(|child| child.and_then(Coming::arrived)).collect();
         // SAFETY: as many as there are nodes.
-        unsafe { all_arrived(coming, pids) }
+        unsafe { tell(told, pids) }
     }))
 }
 
@@ -300,12 +286,12 @@ fn replace(fd: RawFd, number: RawFd) -> Outcome<()> {
     if unsafe { libc::dup2(fd, number) } < 0 { Err(std::io::Error::last_os_error().into()) } else { Ok(()) }
 }
 
-/// Waits until each child has come or failed: writes PIDs, and negative errors. Gives the number of
-/// those that came; if none did, why the first one did not.
-unsafe fn all_arrived(coming: Vec<Outcome<Coming>>, pids: *mut c_int) -> Outcome<i32> {
+/// Writes PIDs, and negative errors. Gives the number of children; if there are none, why the first
+/// one is missing.
+unsafe fn tell(children: Vec<Outcome<i32>>, pids: *mut c_int) -> Outcome<i32> {
     let (mut came, mut first) = (0, None);
-    for (at, child) in coming.into_iter().enumerate() {
-        let told = match child.and_then(Coming::arrived) {
+    for (at, child) in children.into_iter().enumerate() {
+        let told = match child {
             Ok(pid) => {
                 came += 1;
                 pid

@@ -15,5 +15,7 @@ mod list;
 mod moving;
 mod placing;
 mod spawn;
+mod tree;
+mod vrfork;
 
 pub use errors::{Errno, Outcome};

@@ -46,6 +46,16 @@ impl Report {
 }
 
 impl Coming {
+    /// Gives the PID of the child.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Gives the pipe that becomes readable when the child has succeeded or failed.
+    pub fn report(&self) -> &OwnedFd {
+        &self.report
+    }
+
     /// Waits until the child has succeeded, and gives its PID. One that has failed is reaped.
     pub fn arrived(self) -> Outcome<i32> {
         let mut number = [0; 4];

@@ -18,7 +18,7 @@ use packet::Peer;
 
 use crate::daemon::Daemon;
 use crate::dial::Session;
-use crate::moving::Tool;
+use crate::moving::{MoveOrder, Tool};
 use crate::why::why;
 use crate::{
     Error, account_names, accounts, calls, coscheduling, draining, evict, evictions, hosted, hosts, leave, log, moving,
@@ -43,8 +43,9 @@ pub(crate) fn answer(
         Request::Ps => Ok(ps(daemon, peer)),
         Request::Why { pid, to } => why(daemon, peer, pid, to),
         Request::Calls { pid, family } => calls_of(daemon, peer, pid, family),
-        Request::Move { pid, to, wish } => {
-            Ok(Answer::Moved { legs: moving::relocate(daemon, Tool { peer, socket: tool }, pid, to.as_deref(), wish)? })
+        Request::Move { pid, to, wish, like } => {
+            let order = MoveOrder { pid, to, wish, like };
+            Ok(Answer::Moved { legs: moving::relocate(daemon, Tool { peer, socket: tool }, &order)? })
         }
         Request::Doctor { node } => Ok(Answer::Findings(daemon.runtime.block_on(pair::examine(daemon, &node))?)),
         Request::Invite { valid_s, count, authority, loopback } => {

@@ -5,9 +5,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 
 use control_protocol::history::By;
-use control_protocol::moves::{HopReport, MoveOptions};
+use control_protocol::moves::{HopReport, MoveOptions, Sibling};
 use control_protocol::peer::Need;
-use control_protocol::steward::{Guest, Onward, RoomId, ToSteward};
+use control_protocol::steward::{Guest, LentSibling, Onward, RoomId, ToSteward};
 use migration_plan::Pace;
 use os::confinement::{self, Confinement};
 use packet::Peer;
@@ -43,19 +43,27 @@ pub(crate) struct Tool<'a> {
     pub(crate) socket: BorrowedFd<'a>,
 }
 
-/// Moves a process of this home to a node, or home (`None`), for the tool at this socket: it is
-/// told how far that is, and may call it off.
-pub(crate) fn relocate(
-    daemon: &Arc<Daemon>,
-    tool: Tool<'_>,
-    pid: i32,
-    to: Option<&str>,
-    wish: MoveOptions,
-) -> Result<Vec<HopReport>, Error> {
+/// A move that is wanted.
+pub(crate) struct MoveOrder {
+    /// PID of the process, at home.
+    pub(crate) pid: i32,
+    /// The name of the node; `None`: home.
+    pub(crate) to: Option<String>,
+    /// How its memory shall go.
+    pub(crate) wish: MoveOptions,
+    /// A process away whose memory is the same.
+    pub(crate) like: Option<Sibling>,
+}
+
+/// Moves a process of this home, for the tool at this socket. The tool is told how far that is, and
+/// may call it off.
+pub(crate) fn relocate(daemon: &Arc<Daemon>, tool: Tool<'_>, order: &MoveOrder) -> Result<Vec<HopReport>, Error> {
     let uid = tool.peer.uid;
-    check(tool.peer, pid)?;
-    root_trust::check_asker(uid, wish.as_root)?;
-    go(daemon, Asker { uid, by: &By::User(uid), tool: Some(tool.socket) }, pid, to, wish)
+    check(tool.peer, order.pid)?;
+    // Pages are read by users who could move the process there.
+    order.like.iter().try_for_each(|like| check(tool.peer, like.pid))?;
+    root_trust::check_asker(uid, order.wish.as_root)?;
+    go(daemon, Asker { uid, by: &By::User(uid), tool: Some(tool.socket) }, order)
 }
 
 /// The same, without a tool that waits: `by` the policy, say.
@@ -66,19 +74,14 @@ pub(crate) fn relocate_unasked(
     wish: MoveOptions,
     by: &By,
 ) -> Result<Vec<HopReport>, Error> {
-    go(daemon, Asker { uid: ROOT, by, tool: None }, pid, to, wish)
+    go(daemon, Asker { uid: ROOT, by, tool: None }, &MoveOrder { pid, to: to.map(str::to_owned), wish, like: None })
 }
 
-fn go(
-    daemon: &Arc<Daemon>,
-    asker: Asker<'_>,
-    pid: i32,
-    to: Option<&str>,
-    wish: MoveOptions,
-) -> Result<Vec<HopReport>, Error> {
+fn go(daemon: &Arc<Daemon>, asker: Asker<'_>, order: &MoveOrder) -> Result<Vec<HopReport>, Error> {
+    let MoveOrder { pid, wish, .. } = *order;
     let wish = limited(wish, daemon.policy.params().move_rate_kb_s);
     let me = daemon.me().name;
-    let to = to.filter(|node| *node != me);
+    let to = order.to.as_deref().filter(|node| *node != me);
     let at = room_of(daemon, pid);
     let from = at.as_ref().map_or(me.as_str(), |away| away.node.as_str()).to_owned();
     let there = to.unwrap_or(me.as_str());
@@ -87,7 +90,7 @@ fn go(
     }
     let moved = match at {
         Some(away) => carry(daemon, asker, &away, to, wish),
-        None => to.map_or(Ok(Vec::new()), |to| Ok(vec![out(daemon, asker, pid, to, wish)?])),
+        None => to.map_or(Ok(Vec::new()), |to| Ok(vec![out(daemon, asker, order, to, wish)?])),
     };
     history::note_move(daemon, pid, Route { from: &from, to: there }, asker.by, &moved);
     moved
@@ -162,7 +165,7 @@ fn on(
     // Who shares memory cannot go on from there.
     let back = from.relocate(&ToSteward::Recall { pid, wish, family: false }, asker.tool).map_err(failed)?;
     let half = |why: String| failed(format!("it has come home, but does not go on to {to}: {why}"));
-    let out = there.relocate(&ToSteward::Move { pid, wish, asker_uid: asker.uid }, asker.tool).map_err(half)?;
+    let out = there.relocate(&ToSteward::Move { pid, wish, asker_uid: asker.uid, sibling: None }, asker.tool).map_err(half)?;
     Ok(vec![HopReport { detour: Some(why), ..back }, out])
 }
 
@@ -234,14 +237,22 @@ fn judge_here(daemon: &Arc<Daemon>, pid: i32, away: Option<&Guest>) -> Result<()
     reserve::keep(daemon, None, reserve::need_of(pid, away), false).map(drop)
 }
 
-fn out(daemon: &Arc<Daemon>, asker: Asker<'_>, pid: i32, to: &str, wish: MoveOptions) -> Result<HopReport, Error> {
+fn out(
+    daemon: &Arc<Daemon>,
+    asker: Asker<'_>,
+    order: &MoveOrder,
+    to: &str,
+    wish: MoveOptions,
+) -> Result<HopReport, Error> {
+    let pid = order.pid;
     let Leaving { owner, hosts } = Leaving::check(daemon, pid, wish.as_root)?;
     let (_, steward) = choice::named(daemon, owner, &Target::of_move(to, wish.any_cpu), &hosts)?;
     // The steward checks again when the process stands still: it may have become root's meanwhile.
     let wish = MoveOptions { as_root: hosts.trust_root(to), ..wish };
     let _kept = kept(daemon, asker.tool, Some((to, steward.room())), || reserve::need_of(pid, None), wish.force)?;
+    let sibling = order.like.as_ref().and_then(|like| lent(daemon, owner, like, to));
     let left = steward
-        .relocate(&ToSteward::Move { pid, wish, asker_uid: asker.uid }, asker.tool)
+        .relocate(&ToSteward::Move { pid, wish, asker_uid: asker.uid, sibling }, asker.tool)
         .map_err(|why| Error::NotMoved { pid, why });
     // A pace that was set says nothing about the next one.
     left.inspect(|leg| {
@@ -249,6 +260,24 @@ fn out(daemon: &Arc<Daemon>, asker: Asker<'_>, pid: i32, to: &str, wish: MoveOpt
             daemon.has_moved(pid, leg)
         }
     })
+}
+
+/// Has the room of a sibling lend its pages to the user's room on node `to`. `None`: all pages come
+/// from home.
+fn lent(daemon: &Arc<Daemon>, owner: u32, like: &Sibling, to: &str) -> Option<LentSibling> {
+    let lent = || {
+        // A node that may not host the sibling must not see its memory either.
+        Hosts::of(daemon, like.pid, false)?.check(to)?;
+        let failed = |why: String| Error::NotMoved { pid: like.pid, why };
+        let address = daemon.living_soon(&like.node)?.address;
+        let room = rooms::room_on(daemon, &like.node, owner).ok_or_else(|| failed("it is not there".into()))?;
+        let at = Onward { room, node: like.node.clone(), address, ticket: rand::random() };
+        let steward = Steward::connect(&daemon.options.run_dir, room).map_err(|e| failed(e.to_string()))?;
+        let lend = ToSteward::Lend { pid: like.pid, ticket: at.ticket, to: to.to_owned() };
+        steward.order(&lend, &[]).map_err(failed)?;
+        Ok(LentSibling { pid: like.pid, at })
+    };
+    lent().inspect_err(|e: &Error| tracing::info!("{} lends no pages to {to}: {}", like.node, e.chain())).ok()
 }
 
 /// Returns the user in whose room a process of this home belongs.

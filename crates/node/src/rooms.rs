@@ -71,6 +71,11 @@ pub(crate) fn steward_on(
     Ok(steward)
 }
 
+/// Returns the room of this user on a node, if there is one; makes none.
+pub(crate) fn room_on(daemon: &Daemon, node: &str, owner: u32) -> Option<RoomId> {
+    *lock(&daemon.rooms.slot(node, Tenancy { owner, kind: RoomKind::Home }))
+}
+
 /// Says whether [`steward_on`] would find or make a room of this user on this member, and which it
 /// would find; makes none.
 ///

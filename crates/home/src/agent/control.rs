@@ -3,6 +3,7 @@
 use crate::agent::{connection, crossing};
 use crate::deputy::homecoming::HomecomingPolicy;
 use crate::deputy::placement_request::PlacementRequest;
+use crate::deputy::record::Phase;
 use crate::deputy::table::RoomState;
 use crate::describe::confinement;
 use crate::migration::awaited::Awaited;
@@ -14,11 +15,11 @@ use crate::migration::run::{self, HomewardRequest, Passed};
 use crate::room::orders::Order;
 use crate::room::peer::PeerRoom;
 use crate::room::state::Room;
-use control_protocol::steward::{FromSteward, Guest, ToSteward};
+use control_protocol::steward::{FromSteward, Guest, LentSibling, ToSteward};
 use os::contain::{Failure, contained, on_account_of};
 use os::pidfd::PidFd;
 use room_protocol::ToRoom;
-use room_protocol::message::Program;
+use room_protocol::message::{Program, onward};
 use std::io::{IoSlice, Read, Seek};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, OwnedFd};
@@ -157,11 +158,13 @@ fn obey(room: &Arc<Room>, message: ToSteward, fds: Vec<OwnedFd>) -> Result<FromS
                 bytes: counters.map_or(0, link::Counters::bytes),
             })
         }
-        ToSteward::Move { pid, wish, asker_uid } => {
+        ToSteward::Move { pid, wish, asker_uid, sibling } => {
             room.watchdog.is_there()?;
             room.check_awake()?;
-            run::out(room, pid, OutwardRequest { options: wish, asker_uid }, fds.next()).map(FromSteward::Moved)
+            let request = OutwardRequest { options: wish, asker_uid, sibling: sibling.map(sibling_of) };
+            run::out(room, pid, request, fds.next()).map(FromSteward::Moved)
         }
+        ToSteward::Lend { pid, ticket, to } => lend(room, pid, onward::Order::Lend { ticket, to }),
         ToSteward::Recall { pid, wish, family } => {
             room.check_awake()?;
             run::home(room, pid, HomewardRequest { options: wish, family }, fds.next()).map(FromSteward::Moved)
@@ -191,6 +194,21 @@ fn obey(room: &Arc<Room>, message: ToSteward, fds: Vec<OwnedFd>) -> Result<FromS
             Ok(FromSteward::Ok)
         }
     }
+}
+
+/// The process whose pages the room is to fetch.
+fn sibling_of(LentSibling { pid, at }: LentSibling) -> onward::Sibling {
+    let lane = onward::Lane { ticket: at.ticket, node: at.node, address: at.address, room: at.room.0 };
+    onward::Sibling { pid, lane }
+}
+
+/// Has the room lend the pages of a process, which must run there.
+fn lend(room: &Room, pid: i32, order: onward::Order) -> Result<FromSteward, String> {
+    if room.table().deputies.get(&pid).is_none_or(|deputy| deputy.phase != Phase::Away) {
+        return Err(format!("process {pid} does not run on {}", room.args.host));
+    }
+    room.tell(&ToRoom::Onward { pid, order });
+    Ok(FromSteward::Ok)
 }
 
 fn next(fds: &mut impl Iterator<Item = OwnedFd>) -> Result<OwnedFd, String> {

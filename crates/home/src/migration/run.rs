@@ -17,9 +17,10 @@ use std::sync::mpsc::channel;
 
 /// Moves a process that runs at home to the room. `tool` waits for the outcome.
 pub fn out(room: &Arc<Room>, pid: i32, request: OutwardRequest, tool: Option<OwnedFd>) -> Result<HopReport, String> {
+    let options = request.options;
     let left =
         in_a_thread(room, &room.args.host, tool, move |room, progress| outbound::run(room, pid, request, progress));
-    learn(room, request.options, left.map_err(|e| e.to_string()))
+    learn(room, options, left.map_err(|e| e.to_string()))
 }
 
 /// How a process was passed on.

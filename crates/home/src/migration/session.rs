@@ -21,6 +21,7 @@ use migration_plan::protocol::{HomeCommand, Protocol, Side};
 use migration_plan::{Pace, Parts};
 use os::signals::{Signal, Waiting};
 use room_protocol::ToRoom;
+use room_protocol::message::onward::Sibling;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -52,6 +53,8 @@ pub struct MigrationSession {
     pub on_the_way: Cell<u64>,
     /// Pages that the room has from an earlier stay of the process.
     pub stocked: RefCell<PeerPages>,
+    /// A process of another room with the same memory, until the room has been told of it.
+    pub sibling: RefCell<Option<Sibling>>,
     /// Pages that are at home from before the process left, if the room was told of them.
     pub leftover: RefCell<Option<CachedPages>>,
     /// The owner of the process, and the answer that the room owes.
@@ -103,6 +106,7 @@ impl MigrationSession {
             loans: PostcopyResults::default(),
             on_the_way: Cell::new(0),
             stocked: RefCell::default(),
+            sibling: RefCell::default(),
             leftover: RefCell::default(),
             protocol: Cell::new(Protocol::new(from_side)),
             talk: Cell::new(0),

@@ -22,13 +22,34 @@ pub struct Lane {
     pub room: [u8; 16],
 }
 
-/// First message on such a way: what is brought.
+/// A process on another node whose memory is the same, or nearly: the children of one parent on
+/// many nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sibling {
+    /// PID of that process, at home.
+    pub pid: i32,
+    /// The way to its room, which has been told the ticket ([`Order::Lend`]).
+    pub lane: Lane,
+}
+
+/// The use of a way between two rooms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Purpose {
+    /// A process of this PID is brought.
+    Process(i32),
+    /// Streams go by it ([`WayOrder`]).
+    Streams,
+    /// The pages of the process of this PID are read ([`Order::Lend`]).
+    Pages(i32),
+}
+
+/// First message on such a way: its use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     /// The version of this protocol ([`crate::VERSION`]).
     pub version: u32,
-    /// PID of the process, at home; 0: a way for streams ([`WayOrder`]).
-    pub pid: i32,
+    /// The use of the way.
+    pub purpose: Purpose,
     /// Who is let in.
     pub ticket: Ticket,
 }
@@ -137,6 +158,14 @@ pub enum Order {
         ticket: Ticket,
         /// Name of the node.
         from: String,
+    },
+    /// To the room of a process: the room that shows this ticket, once, and is on this node, may
+    /// read the pages of the process ([`Sibling`]).
+    Lend {
+        /// The ticket that is shown first.
+        ticket: Ticket,
+        /// Name of the node.
+        to: String,
     },
 }
 

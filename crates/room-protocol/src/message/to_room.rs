@@ -103,6 +103,8 @@ pub enum ToRoom {
         pid: i32,
         /// Say what it left there when it was there before ([`ToHome::PeerPages`]).
         stocked: bool,
+        /// If it left nothing, fetch the pages of this process, and say that they are there.
+        sibling: Option<Box<onward::Sibling>>,
     },
     /// So many bytes of pages are in place: the sender may send as many more.
     Taken {

@@ -8,4 +8,5 @@ pub mod precopy;
 pub mod precopy_home;
 pub mod receiver;
 pub mod sending;
+pub mod sibling;
 pub mod ways;

@@ -9,6 +9,7 @@ use crate::state::files::standins::requests::StandinRequestKind;
 use crate::state::orders::{News, Order, Recall};
 use crate::state::pending::{ERESTARTNOINTR, Pending, Written};
 use crate::state::shared::Shared;
+use crate::state::transfer::direct_links::Reader;
 use crate::state::transfer::incoming_queue::IncomingItem;
 use crate::state::transfer::page_source::Source;
 use crate::state::transfer::postcopy_queue::PostcopyEvent;
@@ -108,8 +109,8 @@ fn obey_about_moves(room: &Arc<Shared>, message: ToRoom) {
         ToRoom::Rebuild { pid, gone, image, loan } => {
             room.incoming.give(IncomingItem::Rebuild { pid, gone, image, loan, source: Source::Home });
         }
-        ToRoom::LayOut { pid, stocked } => {
-            room.incoming.give(IncomingItem::LayOut { pid, stocked: stocked.then_some(Source::Home) });
+        ToRoom::LayOut { pid, stocked, sibling } => {
+            room.incoming.give(IncomingItem::LayOut { pid, stocked: stocked.then_some(Source::Home), sibling });
         }
         ToRoom::Taken { pid, bytes } => room.windows.taken(pid, bytes),
         ToRoom::Flags { pid, flags } => set_flags(room, pid, &flags),
@@ -171,6 +172,7 @@ fn obey_onward(room: &Arc<Shared>, pid: i32, order: onward::Order) {
         }
         onward::Order::Connect(lane) => direct_link::connect(room, pid, lane),
         onward::Order::Admit { ticket, from } => room.direct_links.admit(pid, ticket, from),
+        onward::Order::Lend { ticket, to } => room.direct_links.lend(Reader { pid, ticket, node: to }),
     }
 }
 

@@ -11,6 +11,7 @@ mod many;
 mod mpi;
 mod sh;
 mod tools;
+mod tree;
 
 use std::path::Path;
 use std::process::Command;

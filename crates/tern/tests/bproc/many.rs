@@ -9,45 +9,50 @@ use crate::libtern::installed;
 use crate::{at_home, lab};
 
 /// A job of the example `many` that runs, and what it prints.
-struct Job {
-    child: Child,
+pub struct Job {
+    pub child: Child,
     lines: std::io::Lines<BufReader<ChildStdout>>,
-    pid: String,
+    pub pid: String,
 }
 
 impl Job {
     /// Starts it in a process group of its own, and waits until all are there.
     fn begin(lab: &Lab, nodes: &str, count: u32) -> Job {
+        Job::begin_with(lab, nodes, &[&count.to_string()])
+    }
+
+    /// The same, with all words behind the nodes.
+    pub fn begin_with(lab: &Lab, nodes: &str, words: &[&str]) -> Job {
         let program = installed().join("many");
         let argv = ["setsid", "sh", "-c", "echo $$; exec \"$0\" \"$@\"", program.to_str().unwrap(), nodes];
-        let mut child = lab.spawn("n1", [&argv[..], &[&count.to_string()]].concat()).unwrap();
+        let mut child = lab.spawn("n1", [&argv[..], words].concat()).unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let pid = lines.next().unwrap().unwrap();
         Job { child, lines, pid }
     }
 
-    fn line(&mut self) -> String {
+    pub fn line(&mut self) -> String {
         self.lines.next().unwrap().unwrap()
     }
 
     /// Checks the last line, and that nothing is left.
-    fn ends(mut self, lab: &Lab, nodes: u32) {
+    pub fn ends(mut self, lab: &Lab, nodes: u32) {
         let line = self.line();
         assert!(line.starts_with(&format!("{nodes} nodes reaped all of theirs")), "{line}");
         assert!(self.child.wait().unwrap().success());
-        nothing_is_left(lab, nodes);
+        nothing_is_left(lab, 1..=nodes + 1);
     }
 }
 
 /// The PIDs that `tern ps` lists.
-fn listed(lab: &Lab) -> usize {
+pub fn listed(lab: &Lab) -> usize {
     at_home(lab, &["tern", "ps", "--json"]).text().matches("\"pid\"").count()
 }
 
-fn nothing_is_left(lab: &Lab, nodes: u32) {
+pub fn nothing_is_left(lab: &Lab, nodes: impl IntoIterator<Item = u32>) {
     crate::common::eventually("no process is away", || listed(lab) == 0);
     let comm = |pid: i32| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    for node in (1..=nodes + 1).map(|node| format!("n{node}")) {
+    for node in nodes.into_iter().map(|node| format!("n{node}")) {
         let running = || lab.processes(&node).unwrap().into_iter().filter(|pid| comm(*pid) == "many\n").count();
         crate::common::eventually("no body and no deputy is left", || running() == 0);
     }
@@ -73,7 +78,7 @@ fn all_are_homes(nodes: u32, count: u32) {
     job.line();
     assert!(run("killall -KILL many").status.success());
     job.child.wait().unwrap();
-    nothing_is_left(&lab, nodes);
+    nothing_is_left(&lab, 1..=nodes + 1);
 }
 
 #[test]

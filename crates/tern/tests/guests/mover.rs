@@ -13,7 +13,7 @@ pub fn move_to(lab: &Lab, pid: i32, place: &str, wish: MoveOptions) -> Result<Ve
     let socket = control_protocol::paths::daemon_socket(&lab.root("n1").unwrap().join("run/tern"));
     let socket = packet::connect(&socket).map_err(|e| format!("no daemon: {e}"))?;
     packet::set_timeout(&socket, Some(std::time::Duration::from_secs(60))).map_err(|e| e.to_string())?;
-    let request = encode(&Request::Move { pid, to, wish }, REQUEST_BYTES).unwrap();
+    let request = encode(&Request::Move { pid, to, wish, like: None }, REQUEST_BYTES).unwrap();
     packet::send(&socket, &request, &[]).map_err(|e| format!("asking: {e}"))?;
     let mut assembly = Assembly::default();
     loop {

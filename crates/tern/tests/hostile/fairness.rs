@@ -195,7 +195,7 @@ fn a_room_takes_no_other_users_process() {
         postcard::from_bytes(&bytes).unwrap_or_else(|e| panic!("{e}: {text} {}", answer.errors()))
     };
     assert_eq!(ask(&ToSteward::Owner), FromSteward::Owner { uid: owner });
-    let answer = ask(&ToSteward::Move { pid: victim.pid, wish: MoveOptions::default(), asker_uid: 0 });
+    let answer = ask(&ToSteward::Move { pid: victim.pid, wish: MoveOptions::default(), asker_uid: 0, sibling: None });
     let FromSteward::Failed { reason } = answer else { panic!("{answer:?}") };
     assert!(reason.contains("is user 2006's"), "{reason}");
     assert!(victim.is_well());

@@ -29,15 +29,18 @@ use os::landlock_probe;
 use os::pages::Own;
 use os::pidfd::PidFd;
 use room_protocol::ToRoom;
+use room_protocol::message::onward::Sibling;
 use std::sync::Arc;
 
 /// A request to move a process out of home.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct OutwardRequest {
     /// How its memory shall go.
     pub options: MoveOptions,
     /// The user who wants it; 0: root, or the policy.
     pub asker_uid: u32,
+    /// A process of another room with the same memory.
+    pub sibling: Option<Sibling>,
 }
 
 /// After so many tries in vain all is looked at anew when it stands still: it takes longer, but
@@ -54,11 +57,12 @@ pub fn run(
     if room.table().deputies.contains_key(&pid) {
         return Err(MoveError::Moving);
     }
-    let OutwardRequest { options, asker_uid } = request;
+    let OutwardRequest { options, asker_uid, sibling } = request;
     // The memory is home's already.
     let options = if options.how == How::Flush { MoveOptions { how: How::Post, ..options } } else { options };
     let this = MigrationSession::begin(room, pid, Side::Home, options.pace, progress)?;
     this.asker_uid.set(asker_uid);
+    this.sibling.replace(sibling);
     this.as_root.set(options.as_root);
     let pidfd = PidFd::open(pid).map_err(|e| if has_ended(pid) { BodyError::Exited } else { e.into() })?;
     let mut moved = this.go_out(&pidfd, options, false);

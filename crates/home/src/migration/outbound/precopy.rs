@@ -82,7 +82,9 @@ impl MigrationSession {
         let image = preliminary(self.pid, observed.image());
         self.send_image(&image)?;
         self.stocked.borrow_mut().clear();
-        self.room.tell(&ToRoom::LayOut { pid: self.pid, stocked });
+        // Its ticket opens the other room once.
+        let sibling = self.sibling.take().filter(|_| stocked).map(Box::new);
+        self.room.tell(&ToRoom::LayOut { pid: self.pid, stocked, sibling });
         Ok(image.areas)
     }
 

@@ -158,7 +158,7 @@ impl MigrationSession {
             return Ok(());
         }
         self.send_image(&preliminary(self.pid, image.clone()))?;
-        self.room.tell(&ToRoom::LayOut { pid: self.pid, stocked: false });
+        self.room.tell(&ToRoom::LayOut { pid: self.pid, stocked: false, sibling: None });
         self.await_word(|heard| match heard {
             RoomEvent::LaidOut(result) => Some(result),
             _ => None,

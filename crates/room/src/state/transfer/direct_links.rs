@@ -1,10 +1,10 @@
 //! The links between this room and others of the same home, by process.
 
-use checkpoint::Ahead;
+use checkpoint::{Ahead, BodyError};
 use identity::Identity;
 use link::{LinkError, Receiver, Sender};
 use room_protocol::message::onward::Ticket;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -28,6 +28,9 @@ pub enum DirectLinkError {
     /// The kernel refused.
     #[error(transparent)]
     Os(#[from] os::Error),
+    /// The memory of a process.
+    #[error(transparent)]
+    Body(#[from] BodyError),
 }
 
 /// All of them, by process.
@@ -44,7 +47,23 @@ pub struct Ways {
     pub out: HashMap<i32, Way>,
     /// The room that may bring it, and the socket over which it does.
     pub coming: HashMap<i32, Coming>,
+    /// The rooms that may read the pages of a process, the newest last.
+    readers: VecDeque<Reader>,
 }
+
+/// A room that may read the pages of a process, once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reader {
+    /// PID of the process, at home.
+    pub pid: i32,
+    /// The ticket that the room shows.
+    pub ticket: Ticket,
+    /// The node of the room.
+    pub node: String,
+}
+
+/// The most rooms that may read and have not come yet; the oldest is forgotten first.
+const READERS_MAX: usize = 256;
 
 pub struct Way {
     pub ticket: Ticket,
@@ -115,6 +134,22 @@ impl DirectLinks {
         self.ways().coming.insert(pid, Coming { ticket, from, socket: None, lends: false });
     }
 
+    /// Lets a room read the pages of a process.
+    pub fn lend(&self, reader: Reader) {
+        let mut ways = self.ways();
+        if ways.readers.len() == READERS_MAX {
+            ways.readers.pop_front();
+        }
+        ways.readers.push_back(reader);
+    }
+
+    /// Tells whether this room may read, which it then may no more.
+    pub fn take_reader(&self, reader: &Reader) -> bool {
+        let mut ways = self.ways();
+        let found = ways.readers.iter().position(|known| known == reader);
+        found.and_then(|at| ways.readers.remove(at)).is_some()
+    }
+
     /// Whatever way this process had, it is not needed any more.
     pub fn end(&self, pid: i32) {
         let mut ways = self.ways();
@@ -149,6 +184,18 @@ impl DirectLinks {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_room_that_was_announced_reads_once() {
+        let links = DirectLinks::default();
+        let reader = |pid, ticket, node: &str| Reader { pid, ticket: [ticket; 16], node: node.into() };
+        links.lend(reader(7, 1, "n2"));
+        let others = [reader(8, 1, "n2"), reader(7, 2, "n2"), reader(7, 1, "n3")];
+        assert!(!others.iter().any(|other| links.take_reader(other)));
+        assert!(links.take_reader(&reader(7, 1, "n2")) && !links.take_reader(&reader(7, 1, "n2")));
+        (0..=READERS_MAX as i32).for_each(|pid| links.lend(reader(pid, 1, "n2")));
+        assert!(!links.take_reader(&reader(0, 1, "n2")) && links.take_reader(&reader(1, 1, "n2")));
+    }
 
     #[test]
     fn who_was_not_announced_brings_nothing() {

@@ -2,6 +2,7 @@
 
 use crate::state::transfer::page_source::Source;
 use link::Body;
+use room_protocol::message::onward::Sibling;
 use room_protocol::page_frames::WINDOW_BYTES;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -38,6 +39,15 @@ pub enum IncomingItem {
         pid: i32,
         /// Who sends them and wants to know what is here of it already, if anybody does.
         stocked: Option<Source>,
+        /// A process of another room with the same memory.
+        sibling: Option<Box<Sibling>>,
+    },
+    /// The pages of such a process are in the cache, or will not come.
+    Fetched {
+        /// PID of the process that comes, at home.
+        pid: i32,
+        /// The home that waits to hear what is here.
+        asker: Source,
     },
     /// Who sends a process wants to hear when all before this is in place.
     Await(Source),
@@ -66,6 +76,7 @@ impl IncomingItem {
             | IncomingItem::Later(body) => room_protocol::page_frames::process(body),
             IncomingItem::Rebuild { pid, .. }
             | IncomingItem::LayOut { pid, .. }
+            | IncomingItem::Fetched { pid, .. }
             | IncomingItem::Lost { pid, .. }
             | IncomingItem::Forget { pid } => Some(*pid),
             IncomingItem::Await(_) => None,

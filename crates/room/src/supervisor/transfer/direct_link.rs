@@ -4,16 +4,16 @@
 //! ([`serve`]).
 
 use crate::state::shared::Shared;
-use crate::state::transfer::direct_links::{DirectLink, DirectLinkError, Way};
+use crate::state::transfer::direct_links::{DirectLink, DirectLinkError, Reader, Way};
 use crate::state::transfer::incoming_queue::IncomingItem;
 use crate::state::transfer::page_source::Source;
 use crate::state::transfer::postcopy_queue::PostcopyEvent;
-use crate::supervisor::transfer::ways;
+use crate::supervisor::transfer::{sibling, ways};
 use checkpoint::{BodyError, Lender, PeerPages};
 use control_protocol::steward::{Preamble, RoomId};
 use link::Receiver;
 use os::contain::contained;
-use room_protocol::message::onward::{Hello, Lane, Said, Ticket, Wanted};
+use room_protocol::message::onward::{Hello, Lane, Purpose, Said, Ticket, Wanted};
 use room_protocol::{Kind, ToHome, ToRoom, page_frames};
 use std::io::Write;
 use std::net::TcpStream;
@@ -30,6 +30,8 @@ const HELLO_WITHIN: Duration = Duration::from_secs(5);
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 /// How long it may take until what is under way to it is in place there.
 const IN_PLACE_WITHIN: Duration = Duration::from_secs(60);
+/// How long the other room may take for a batch of pages that it reads.
+const LENT_WITHIN: Duration = Duration::from_secs(10);
 /// How long a connection waits that could not be taken.
 const REFUSED_FOR: Duration = Duration::from_millis(100);
 /// Connections that are served at once; more are closed.
@@ -40,7 +42,7 @@ pub fn connect(room: &Arc<Shared>, pid: i32, lane: Lane) {
     room.direct_links.ways().out.insert(pid, Way { ticket: lane.ticket, out: None, ahead: None });
     let task = room.clone();
     let connect = move || {
-        let made = reach(&task, pid, &lane);
+        let made = reach(&task, Purpose::Process(pid), &lane);
         let result = made.as_ref().map(drop).map_err(|e| format!("reaching {} at {}: {e}", lane.node, lane.address));
         if let (Ok(out), Some(way)) = (made, task.direct_links.ways().out.get_mut(&pid))
             && way.ticket == lane.ticket
@@ -55,11 +57,11 @@ pub fn connect(room: &Arc<Shared>, pid: i32, lane: Lane) {
     }
 }
 
-/// Connects to another room, and says what is brought.
+/// Connects to another room, and says what the way is for.
 ///
 /// # Errors
 /// The node, or its room, is out of reach.
-pub fn reach(room: &Shared, pid: i32, lane: &Lane) -> Result<DirectLink, DirectLinkError> {
+pub fn reach(room: &Shared, purpose: Purpose, lane: &Lane) -> Result<DirectLink, DirectLinkError> {
     os::fault::at("connect there")?;
     let identity = room.direct_links.identity()?;
     let mut socket = TcpStream::connect_timeout(&lane.address, CONNECT_WITHIN)?;
@@ -67,8 +69,8 @@ pub fn reach(room: &Shared, pid: i32, lane: &Lane) -> Result<DirectLink, DirectL
     let name = identity::server_name(&identity::NodeName::new(lane.node.as_str())?)?;
     let kept = socket.try_clone()?;
     let (link, back, _) = link::connect(socket, identity.client_config(), name)?;
-    let hello = Hello { version: room_protocol::VERSION, pid, ticket: lane.ticket };
-    let hello = postcard::to_stdvec(&hello).map_err(|_| DirectLinkError::Odd("what is brought cannot be said"))?;
+    let hello = Hello { version: room_protocol::VERSION, purpose, ticket: lane.ticket };
+    let hello = postcard::to_stdvec(&hello).map_err(|_| DirectLinkError::Odd("the use of the way cannot be said"))?;
     link.send(Kind::Message, 0, 0, &[&hello])?;
     Ok(DirectLink { link: Arc::new(link), socket: Arc::new(kept), back: Arc::new(Mutex::new(Some(back))) })
 }
@@ -156,16 +158,16 @@ pub fn serve(room: &Arc<Shared>, listener: &OwnedFd) {
         let Some(socket) = handed.pop().map(TcpStream::from) else { continue };
         if room.direct_links.served.fetch_add(1, Ordering::AcqRel) >= SERVED_MAX {
             room.direct_links.served.fetch_sub(1, Ordering::AcqRel);
-            tracing::warn!("too many nodes bring processes at once");
+            tracing::warn!("too many ways from other nodes at once");
             continue;
         }
         let task = room.clone();
         let take = move || {
             match contained(|| take_in(&task, socket)) {
                 Ok(Ok(())) => {}
-                Ok(Err(e)) => tracing::info!("a process that another node brings: {e}"),
+                Ok(Err(e)) => tracing::info!("a way from another node: {e}"),
                 Err(failure) => {
-                    tracing::error!("a process that another node brings: the warden failed: {}", failure.words)
+                    tracing::error!("a way from another node: the warden failed: {}", failure.words)
                 }
             }
             task.direct_links.served.fetch_sub(1, Ordering::AcqRel);
@@ -184,14 +186,20 @@ fn take_in(room: &Arc<Shared>, socket: TcpStream) -> Result<(), DirectLinkError>
     let mut hello = Vec::new();
     let head = from.receive(&mut hello)?;
     let hello = postcard::from_bytes::<Hello>(&hello).ok().filter(|_| head.kind == Kind::Message);
-    let Hello { version, pid, ticket } = hello.ok_or(DirectLinkError::Odd("it does not say what it brings"))?;
+    let Hello { version, purpose, ticket } = hello.ok_or(DirectLinkError::Odd("it does not say what it brings"))?;
     if version != room_protocol::VERSION {
         return Err(DirectLinkError::Odd("it speaks another version of the room protocol: upgrade one of the nodes"));
     }
     kept.set_read_timeout(None)?;
-    if pid == 0 {
-        return ways::take_in(room, peer.as_str(), &ticket, link, from);
-    }
+    let pid = match purpose {
+        Purpose::Streams => return ways::take_in(room, peer.as_str(), &ticket, link, from),
+        Purpose::Pages(pid) => {
+            kept.set_write_timeout(Some(LENT_WITHIN))?;
+            let may = room.direct_links.take_reader(&Reader { pid, ticket, node: peer.as_str().to_owned() });
+            return if may { sibling::lend(room, pid, &link) } else { Err(DirectLinkError::Odd("it may read nothing")) };
+        }
+        Purpose::Process(pid) => pid,
+    };
     {
         let mut ways = room.direct_links.ways();
         let coming = ways.coming.get_mut(&pid);
@@ -253,8 +261,9 @@ impl IncomingBody<'_> {
                 Kind::Later => (page_frames::process(&body), IncomingItem::Later(std::mem::take(&mut body)), None),
                 Kind::Await => (page_frames::process(&body), IncomingItem::Await(self.source.clone()), None),
                 Kind::Message => match postcard::from_bytes(&body) {
-                    Ok(ToRoom::LayOut { pid, stocked }) => {
-                        (Some(pid), IncomingItem::LayOut { pid, stocked: stocked.then(|| self.source.clone()) }, None)
+                    Ok(ToRoom::LayOut { pid, stocked, .. }) => {
+                        let stocked = stocked.then(|| self.source.clone());
+                        (Some(pid), IncomingItem::LayOut { pid, stocked, sibling: None }, None)
                     }
                     Ok(ToRoom::Rebuild { pid, gone, image, loan }) => (
                         Some(pid),

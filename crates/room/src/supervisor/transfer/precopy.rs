@@ -77,7 +77,7 @@ fn send(room: &Shared, pid: i32, wish: onward::Ahead, begun: &Begun) -> Result<A
         return Err(BodyError::NotMigratable("its memory changes all the time".into()));
     }
     send_image(&way, &image)?;
-    send_message(&way, &ToRoom::LayOut { pid, stocked: true })?;
+    send_message(&way, &ToRoom::LayOut { pid, stocked: true, sibling: None })?;
     let stocked = direct_link::hear_stocked(&way)?;
     let mut pages = Pages { stocked, ..Pages::new(room, pid, &way, Bulk::new(wish.pace)) };
     let costs = Costs::of(wish.fixed_us, wish.bytes_per_s);
@@ -119,7 +119,7 @@ fn send_files(room: &Shared, pid: i32, wish: onward::Ahead, begun: &Begun) -> Re
     let copied = Copied::of_files(begun.host.0, &image.areas).ok().filter(|_| !image.areas.is_empty());
     let Some(copied) = copied else { return Ok(None) };
     send_image(&way, &image)?;
-    send_message(&way, &ToRoom::LayOut { pid, stocked: false })?;
+    send_message(&way, &ToRoom::LayOut { pid, stocked: false, sibling: None })?;
     let mut pages = Pages::new(room, pid, &way, Bulk::new(wish.pace));
     pages.send_copy(&copied, &image.areas)?;
     direct_link::await_in_place(&way, pid)?;

@@ -9,6 +9,7 @@ use crate::state::transfer::incoming_queue::IncomingItem;
 use crate::state::transfer::page_source::{Loan, Source};
 use crate::state::transfer::postcopy_queue::PostcopyEvent;
 use crate::supervisor::transfer::postcopy::{self, MissingPages};
+use crate::supervisor::transfer::sibling;
 use checkpoint::{CachedPages, HugePageHints, Window};
 use image::Image;
 use link::Body;
@@ -139,11 +140,14 @@ fn take(
                 incoming.get_mut(&pid).into_iter().for_each(|one| one.expect_dense(room, pid, &runs));
             }
         }
-        IncomingItem::LayOut { pid, stocked } => {
-            let one = incoming.entry(pid).or_default();
-            stocked.iter().for_each(|asker| one.tell_stocked(room, pid, asker));
-            let result = one.map(room, pid).as_ref().map(drop).map_err(Clone::clone);
-            room.tell(&ToHome::LaidOut { pid, result });
+        IncomingItem::LayOut { pid, stocked: Some(asker), sibling: Some(sibling) } if !room.page_cache.has(pid) => {
+            sibling::fetch(room, pid, *sibling, asker);
+        }
+        IncomingItem::LayOut { pid, stocked, .. } => {
+            incoming.entry(pid).or_default().tell_laid_out(room, pid, stocked.as_ref());
+        }
+        IncomingItem::Fetched { pid, asker } => {
+            incoming.get_mut(&pid).into_iter().for_each(|one| one.tell_laid_out(room, pid, Some(&asker)));
         }
         IncomingItem::Rebuild { pid, gone, image, loan, source } => match incoming.remove(&pid) {
             Some(mut one) => {
@@ -214,7 +218,14 @@ impl Incoming {
         }
     }
 
-    /// Says what it left here when it was here before.
+    /// Lays the memory out, and tells home so. `asker` hears first what is here of it already.
+    fn tell_laid_out(&mut self, room: &Arc<Shared>, pid: i32, asker: Option<&Source>) {
+        asker.into_iter().for_each(|asker| self.tell_stocked(room, pid, asker));
+        let result = self.map(room, pid).as_ref().map(drop).map_err(Clone::clone);
+        room.tell(&ToHome::LaidOut { pid, result });
+    }
+
+    /// Says what is here of the process: from an earlier stay, or from a sibling.
     fn tell_stocked(&mut self, room: &Shared, pid: i32, asker: &Source) {
         if self.leftover.is_none() {
             self.leftover = room.page_cache.claim(pid);

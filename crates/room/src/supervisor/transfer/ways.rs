@@ -5,7 +5,7 @@ use crate::state::shared::Shared;
 use crate::state::transfer::direct_links::DirectLinkError;
 use crate::supervisor::transfer::direct_link::reach;
 use link::{Receiver, Sender};
-use room_protocol::message::onward::{Lane, Ticket};
+use room_protocol::message::onward::{Lane, Purpose, Ticket};
 use room_protocol::{Kind, ToHome};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ const LOOK: Duration = Duration::from_millis(2);
 /// Makes a way to another room in a thread of its own, which receives by it; tells home.
 pub fn connect(room: &Arc<Shared>, way: u64, lane: Lane) {
     let task = room.clone();
-    let serve = move || match reach(&task, 0, &lane) {
+    let serve = move || match reach(&task, Purpose::Streams, &lane) {
         Ok(made) => {
             let back = made.back.lock().unwrap_or_else(PoisonError::into_inner).take();
             let Some(back) = back else { return };
