@@ -9,6 +9,7 @@ mod deaths;
 mod exhaustion;
 mod fairness;
 mod leases;
+mod lent;
 mod lying_deputy;
 mod reserve;
 mod root;
