@@ -77,7 +77,10 @@ mod tests {
             let wave = wave(&mut tree, begun, 100);
             begun += wave.len();
             sizes.push(wave.len());
-            assert_eq!(wave.iter().filter(|(_, source)| *source == Source::Home).count(), usize::from(sizes.len() == 1));
+            assert_eq!(
+                wave.iter().filter(|(_, source)| *source == Source::Home).count(),
+                usize::from(sizes.len() == 1)
+            );
             wave.into_iter().for_each(|(rank, source)| tree.ended(rank, source, true));
         }
         assert_eq!(sizes, [1, 2, 6, 18, 54, 19]);

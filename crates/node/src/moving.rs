@@ -165,7 +165,9 @@ fn on(
     // Who shares memory cannot go on from there.
     let back = from.relocate(&ToSteward::Recall { pid, wish, family: false }, asker.tool).map_err(failed)?;
     let half = |why: String| failed(format!("it has come home, but does not go on to {to}: {why}"));
-    let out = there.relocate(&ToSteward::Move { pid, wish, asker_uid: asker.uid, sibling: None }, asker.tool).map_err(half)?;
+    let out = there
+        .relocate(&ToSteward::Move { pid, wish, asker_uid: asker.uid, sibling: None }, asker.tool)
+        .map_err(half)?;
     Ok(vec![HopReport { detour: Some(why), ..back }, out])
 }
 

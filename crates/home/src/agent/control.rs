@@ -160,9 +160,8 @@ fn obey(room: &Arc<Room>, message: ToSteward, fds: Vec<OwnedFd>) -> Result<FromS
         }
         ToSteward::Move { pid, wish, asker_uid, sibling } => {
             room.watchdog.is_there()?;
-            room.check_awake()?;
             let request = OutwardRequest { options: wish, asker_uid, sibling: sibling.map(sibling_of) };
-            run::out(room, pid, request, fds.next()).map(FromSteward::Moved)
+            room.check_awake().and_then(|()| run::out(room, pid, request, fds.next())).map(FromSteward::Moved)
         }
         ToSteward::Lend { pid, ticket, to } => lend(room, pid, onward::Order::Lend { ticket, to }),
         ToSteward::Recall { pid, wish, family } => {

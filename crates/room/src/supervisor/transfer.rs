@@ -3,6 +3,7 @@
 
 pub mod advance;
 pub mod direct_link;
+pub mod lane;
 pub mod postcopy;
 pub mod precopy;
 pub mod precopy_home;

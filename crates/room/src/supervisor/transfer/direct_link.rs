@@ -8,22 +8,19 @@ use crate::state::transfer::direct_links::{DirectLink, DirectLinkError, Reader, 
 use crate::state::transfer::incoming_queue::IncomingItem;
 use crate::state::transfer::page_source::Source;
 use crate::state::transfer::postcopy_queue::PostcopyEvent;
+use crate::supervisor::transfer::lane::reach;
 use crate::supervisor::transfer::{sibling, ways};
 use checkpoint::{BodyError, Lender, PeerPages};
-use control_protocol::steward::{Preamble, RoomId};
 use link::Receiver;
 use os::contain::contained;
 use room_protocol::message::onward::{Hello, Lane, Purpose, Said, Ticket, Wanted};
 use room_protocol::{Kind, ToHome, ToRoom, page_frames};
-use std::io::Write;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-/// How long another node may take to be reached.
-const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 /// How long who has connected may take to say what it brings.
 const HELLO_WITHIN: Duration = Duration::from_secs(5);
 /// How long the other room may take to say what it has: it may be busy with others that come.
@@ -55,24 +52,6 @@ pub fn connect(room: &Arc<Shared>, pid: i32, lane: Lane) {
         let result = Err(format!("no thread to reach another node: {e}"));
         room.tell(&ToHome::Onward { pid, said: Said::Connected(result) });
     }
-}
-
-/// Connects to another room, and says what the way is for.
-///
-/// # Errors
-/// The node, or its room, is out of reach.
-pub fn reach(room: &Shared, purpose: Purpose, lane: &Lane) -> Result<DirectLink, DirectLinkError> {
-    os::fault::at("connect there")?;
-    let identity = room.direct_links.identity()?;
-    let mut socket = TcpStream::connect_timeout(&lane.address, CONNECT_WITHIN)?;
-    socket.write_all(&Preamble::Lane(RoomId(lane.room)).encode())?;
-    let name = identity::server_name(&identity::NodeName::new(lane.node.as_str())?)?;
-    let kept = socket.try_clone()?;
-    let (link, back, _) = link::connect(socket, identity.client_config(), name)?;
-    let hello = Hello { version: room_protocol::VERSION, purpose, ticket: lane.ticket };
-    let hello = postcard::to_stdvec(&hello).map_err(|_| DirectLinkError::Odd("the use of the way cannot be said"))?;
-    link.send(Kind::Message, 0, 0, &[&hello])?;
-    Ok(DirectLink { link: Arc::new(link), socket: Arc::new(kept), back: Arc::new(Mutex::new(Some(back))) })
 }
 
 /// What the other room has of the process from an earlier stay: it says so when it lays its memory
@@ -196,7 +175,11 @@ fn take_in(room: &Arc<Shared>, socket: TcpStream) -> Result<(), DirectLinkError>
         Purpose::Pages(pid) => {
             kept.set_write_timeout(Some(LENT_WITHIN))?;
             let may = room.direct_links.take_reader(&Reader { pid, ticket, node: peer.as_str().to_owned() });
-            return if may { sibling::lend(room, pid, &link) } else { Err(DirectLinkError::Odd("it may read nothing")) };
+            return if may {
+                sibling::lend(room, pid, &link)
+            } else {
+                Err(DirectLinkError::Odd("it may read nothing"))
+            };
         }
         Purpose::Process(pid) => pid,
     };

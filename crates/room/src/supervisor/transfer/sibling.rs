@@ -2,9 +2,9 @@
 //!
 //! Copies of one process that go to many nodes have the same memory. Home would send it to each of
 //! them. So home names a sibling that runs on another node already, and this room reads the pages
-//! of that sibling over a way of its own ([`fetch`]). The pages go into the cache of pages under the
-//! PID of the process that comes. From there on all is as for a process that was here before: this
-//! room says which pages it has, by their hashes, and home sends the others.
+//! of that sibling over a way of its own ([`fetch`]). The pages go into the cache of pages under
+//! the PID of the process that comes. From there on all is as for a process that was here before:
+//! this room says which pages it has, by their hashes, and home sends the others.
 //!
 //! The sibling runs while its pages are read, so a page may be torn or new. Home compares hashes,
 //! and sends such a page itself. A sibling's room that dies, hangs or lies costs time alone.
@@ -13,7 +13,8 @@ use crate::state::shared::Shared;
 use crate::state::transfer::direct_links::DirectLinkError;
 use crate::state::transfer::incoming_queue::IncomingItem;
 use crate::state::transfer::page_source::Source;
-use crate::supervisor::transfer::direct_link::reach;
+use crate::supervisor::transfer::lane::reach;
+use checkpoint::BodyError;
 use link::{Bulk, Sender};
 use migration_plan::Pace;
 use os::inject::Memory;
@@ -84,10 +85,17 @@ pub fn lend(room: &Shared, pid: i32, link: &Sender) -> Result<(), DirectLinkErro
         fresh: true,
         unreadable: Some(&mut unreadable),
     };
-    checkpoint::each_batch(pages, || bulk.borrow().batch_bytes(), |runs, bytes| {
-        let parts = [&page_frames::pages_head(pid, runs)[..], bytes];
-        bulk.borrow_mut().send(link, Kind::Pages, &parts).map(drop).map_err(crate::supervisor::transfer::precopy::lost)
-    })?;
+    checkpoint::each_batch(
+        pages,
+        || bulk.borrow().batch_bytes(),
+        |runs, bytes| {
+            let parts = [&page_frames::pages_head(pid, runs)[..], bytes];
+            bulk.borrow_mut()
+                .send(link, Kind::Pages, &parts)
+                .map(drop)
+                .map_err(|e| BodyError::NotMigratable(e.to_string()))
+        },
+    )?;
     link.send(Kind::Await, 0, 0, &[&pid.to_le_bytes()])?;
     Ok(())
 }

@@ -3,7 +3,7 @@
 
 use crate::state::shared::Shared;
 use crate::state::transfer::direct_links::DirectLinkError;
-use crate::supervisor::transfer::direct_link::reach;
+use crate::supervisor::transfer::lane::reach;
 use link::{Receiver, Sender};
 use room_protocol::message::onward::{Lane, Purpose, Ticket};
 use room_protocol::{Kind, ToHome};
