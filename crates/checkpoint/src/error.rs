@@ -13,6 +13,10 @@ pub enum BodyError {
     /// moment; the text says what. A later attempt may succeed.
     #[error("{0}")]
     Retryable(String),
+    /// The process shares memory with others, or memory that others may open, and can move only
+    /// together with them; the text says with which.
+    #[error("{0}")]
+    SharesMemory(String),
     /// The process ended meanwhile.
     #[error("it ended meanwhile")]
     Exited,
@@ -27,7 +31,7 @@ impl BodyError {
         match self {
             BodyError::Retryable(_) => true,
             BodyError::Os(e) => e.errno() == libc::ENOENT,
-            BodyError::NotMigratable(_) | BodyError::Exited => false,
+            BodyError::NotMigratable(_) | BodyError::SharesMemory(_) | BodyError::Exited => false,
         }
     }
 

@@ -64,7 +64,7 @@ pub use memories::{
     put as put_pages, removed_file, settle as settle_memories, shown as memory_shown,
 };
 pub use missing::{register, watch_missing};
-pub use objects::{Gathered, OpenDescriptor, make_objects};
+pub use objects::{Gathered, OpenDescriptor, make_objects, move_up};
 pub use open_files::OpenFiles;
 pub use os::inject::{Batch, Inside, REGION_BYTES};
 pub use page_cache::{CachedPages, PageCache};

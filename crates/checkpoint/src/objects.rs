@@ -124,6 +124,15 @@ impl Gathered {
         }))
     }
 
+    /// Describes a descriptor that is open on memory: a memfd, or a removed file in memory.
+    pub fn describe_memory(&mut self, pid: i32, open: OpenDescriptor<'_>) -> Result<u32, BodyError> {
+        let OpenDescriptor { fd, info, link } = open;
+        let Some(kind) = memories::kind(link.as_os_str().as_bytes()) else { return self.describe_removed(pid, open) };
+        let object = self.memory_file(pid, fd, info, kind)?;
+        self.objects.made.push(Made { object, flags: info.flags & !libc::O_CLOEXEC });
+        Ok(self.objects.made.len() as u32 - 1)
+    }
+
     /// Describes descriptor `fd`, as [`Gathered::describe`] does, that is open on a removed file in
     /// memory ([`memories::is_removed_memory`]).
     pub fn describe_removed(&mut self, pid: i32, open: OpenDescriptor<'_>) -> Result<u32, BodyError> {
@@ -261,7 +270,14 @@ pub fn make_objects(
     let unused = ends.iter().flat_map(|(a, b)| [*a, *b]).filter(|fd| !fds.contains(fd)).collect::<Vec<_>>();
     set(inside, image, &fds, &unused)?;
     match from {
-        Some(from) => move_up(inside, &fds, from),
+        Some(from) => {
+            // What another process has brought is out of the way.
+            let is_new = |one: &Made| theirs(&one.object).is_none();
+            let new: Vec<i32> = made.iter().zip(&fds).filter(|(one, _)| is_new(one)).map(|(_, fd)| *fd).collect();
+            let mut moved = move_up(inside, &new, from)?.into_iter();
+            let place = |one: &Made| theirs(&one.object).or_else(|| moved.next());
+            Ok(made.iter().filter_map(place).collect())
+        }
         None => Ok(fds),
     }
 }
@@ -344,7 +360,8 @@ fn set(inside: &mut Inside, image: &Image, fds: &[i32], unused: &[i32]) -> Resul
     Ok(())
 }
 
-fn move_up(inside: &mut Inside, fds: &[i32], from: i32) -> Result<Vec<i32>, BodyError> {
+/// Moves descriptors of the process to numbers from `from` on; the new ones are close-on-exec.
+pub fn move_up(inside: &mut Inside, fds: &[i32], from: i32) -> Result<Vec<i32>, BodyError> {
     let mut batch = inside.batch();
     for fd in fds {
         let args = [*fd as u64, libc::F_DUPFD_CLOEXEC as u64, from as u64, 0, 0, 0];

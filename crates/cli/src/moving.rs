@@ -19,9 +19,9 @@ const SILENT_FROM_MS: u64 = 1000;
 /// Moves a process, and waits until the move is complete.
 pub(crate) fn relocate(dirs: &Dirs, args: &args::MoveArgs, host: Host) -> Result<Vec<HopReport>, Error> {
     let to = Some(nodes::one(dirs, &args.node)?).filter(|node| node != HOME);
-    let args::MoveArgs { max_freeze: max_freeze_us, any_cpu, by_home, as_root, force, .. } = *args;
+    let args::MoveArgs { max_freeze: max_freeze_us, any_cpu, by_home, as_root, force, alone, .. } = *args;
     let pace = Pace { rate: args.rate, buffer_bytes: args.buffer };
-    let wish = MoveOptions { how: args.how.into(), max_freeze_us, any_cpu, by_home, as_root, pace, force };
+    let wish = MoveOptions { how: args.how.into(), max_freeze_us, any_cpu, by_home, as_root, pace, force, alone };
     let interrupts = (host.interrupts)().map_err(|source| Error::Local { what: "watch for interrupts", source })?;
     let socket = client::begin(dirs, &Request::Move { pid: args.pid, to, wish, like: None }, &[])?;
     let mut display = Display::new(args.progress);

@@ -4,7 +4,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 /// Version of the messages in this crate. Raised only when an old reader could not skip what it
 /// does not know.
-pub const VERSION: u8 = 14;
+pub const VERSION: u8 = 15;
 
 /// Why bytes are no message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -37,6 +37,8 @@ pub struct MoveOptions {
     pub pace: Pace,
     /// Also where memory, descriptors or processes are short.
     pub force: bool,
+    /// Not together with others: a process that shares memory stays.
+    pub alone: bool,
 }
 
 impl Default for MoveOptions {
@@ -49,6 +51,7 @@ impl Default for MoveOptions {
             as_root: false,
             pace: Pace::default(),
             force: false,
+            alone: false,
         }
     }
 }
@@ -160,6 +163,8 @@ pub struct HopReport {
     pub asked_bytes: u64,
     /// On the way from a node to another node: why it went through home, and not straight there.
     pub detour: Option<String>,
+    /// Processes that moved together with it, because they share memory.
+    pub with: Vec<i32>,
     /// Step by step; those that start with `frozen ` while it stood still.
     pub phases: Vec<Phase>,
 }

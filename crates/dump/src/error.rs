@@ -34,7 +34,7 @@ impl DumpFailed {
     pub fn errno(&self) -> i32 {
         match self {
             DumpFailed::Refused(_) => libc::EOPNOTSUPP,
-            DumpFailed::Body(BodyError::NotMigratable(_)) => libc::EOPNOTSUPP,
+            DumpFailed::Body(BodyError::NotMigratable(_) | BodyError::SharesMemory(_)) => libc::EOPNOTSUPP,
             DumpFailed::Body(BodyError::Retryable(_)) => libc::EAGAIN,
             DumpFailed::Body(BodyError::Exited) => libc::ESRCH,
             DumpFailed::Body(BodyError::Os(e)) | DumpFailed::Os(e) => e.errno().max(1),

@@ -25,7 +25,7 @@ mod room;
 pub use agent::main as steward_main;
 pub use deputy::watchdog;
 pub use deputy_start::conversion;
-pub use describe::picture::{picture, stays};
+pub use describe::picture::{leaves_with, picture};
 
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]

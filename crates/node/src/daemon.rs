@@ -72,8 +72,9 @@ pub struct Options {
     /// The policy, and the gossip of loads, run so many times as fast (1: as shipped): what they
     /// call a millisecond is so much shorter.
     pub pace: u32,
-    /// Why a process of this machine cannot be moved now, as far as that is seen while it runs.
-    pub stays: fn(i32) -> Option<String>,
+    /// The processes with which a process of this machine would be moved now, because they share
+    /// memory, or why it cannot be moved, as far as that is seen while it runs.
+    pub leaves_with: fn(i32) -> Result<Vec<i32>, String>,
     /// Probes this machine's kernel, for the tool.
     pub probe: fn() -> Vec<control_protocol::facts::Finding>,
     /// Has this node's agent of coscheduling, with this directory, take a job of another home.

@@ -121,7 +121,9 @@ fn carry(
         None => {
             let failed = |why: String| Error::NotMoved { pid, why };
             let _kept = kept(daemon, asker.tool, None, || reserve::need_of(pid, Some(guest)), wish.force)?;
-            Ok(vec![steward.relocate(&ToSteward::Recall { pid, wish, family: true }, asker.tool).map_err(failed)?])
+            Ok(vec![
+                steward.relocate(&ToSteward::Recall { pid, wish, family: !wish.alone }, asker.tool).map_err(failed)?,
+            ])
         }
     }
 }
@@ -162,8 +164,9 @@ fn on(
         }
     };
     tracing::info!("process {pid} goes to {to} through home: {why}");
-    // Who shares memory cannot go on from there.
-    let back = from.relocate(&ToSteward::Recall { pid, wish, family: false }, asker.tool).map_err(failed)?;
+    // Processes that share memory come, and go on, together.
+    let family = !wish.alone;
+    let back = from.relocate(&ToSteward::Recall { pid, wish, family }, asker.tool).map_err(failed)?;
     let half = |why: String| failed(format!("it has come home, but does not go on to {to}: {why}"));
     let out = there
         .relocate(&ToSteward::Move { pid, wish, asker_uid: asker.uid, sibling: None }, asker.tool)

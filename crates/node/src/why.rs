@@ -24,9 +24,14 @@ pub(crate) fn why(daemon: &Arc<Daemon>, peer: Peer, pid: i32, to: Option<String>
         report.lines.push(format!("{pid} runs here, on {}: it is not away", report.node));
     }
     report.lines.extend(start(daemon, pid));
-    match stays(daemon, peer, pid, report.away) {
-        Some(why) => report.lines.push(format!("it cannot be moved now: {why}")),
-        None => {
+    match leaves_with(daemon, peer, pid, report.away) {
+        Err(why) => report.lines.push(format!("it cannot be moved now: {why}")),
+        Ok(others) => {
+            if !others.is_empty() {
+                let others: Vec<String> = others.iter().map(ToString::to_string).collect();
+                let others = others.join(", ");
+                report.lines.push(format!("it moves together with processes that share memory with it: {others}"));
+            }
             report.lines.extend(places(daemon, pid, &report.node, to));
             if !report.away {
                 report.lines.extend(forecast::forecast(pid, &daemon.experience()));
@@ -39,25 +44,18 @@ pub(crate) fn why(daemon: &Arc<Daemon>, peer: Peer, pid: i32, to: Option<String>
     Ok(Answer::Why(report))
 }
 
-/// Why the process cannot leave the place where it is, whatever the destination; by the checks of
-/// `tern move`.
-fn stays(daemon: &Daemon, peer: Peer, pid: i32, away: bool) -> Option<String> {
-    let refused = |e: Error| {
-        let hint = e.hint().map_or(String::new(), |hint| format!(" ({hint})"));
-        match e {
-            Error::NotMoved { why, .. } => why,
-            e => e.chain() + &hint,
-        }
-    };
-    let checked = moving::check(peer, pid);
-    match checked {
-        Err(e) => Some(refused(e)),
+/// The processes that would leave with it, or why the process cannot leave the place where it is,
+/// whatever the destination; by the checks of `tern move`.
+fn leaves_with(daemon: &Daemon, peer: Peer, pid: i32, away: bool) -> Result<Vec<i32>, String> {
+    match moving::check(peer, pid) {
+        Err(e) => Err(refused(e)),
         // Its room looks at it when it is to leave.
-        Ok(()) if away => None,
-        Ok(()) => match moving::Leaving::check(daemon, pid, false) {
-            Err(e) => Some(refused(e)),
-            Ok(leaving) => leaving.hosts.check_any().err().map(refused).or_else(|| (daemon.options.stays)(pid)),
-        },
+        Ok(()) if away => Ok(Vec::new()),
+        Ok(()) => {
+            let leaving = moving::Leaving::check(daemon, pid, false).map_err(refused)?;
+            leaving.hosts.check_any().map_err(refused)?;
+            (daemon.options.leaves_with)(pid)
+        }
     }
 }
 
@@ -115,4 +113,13 @@ fn start(daemon: &Daemon, pid: i32) -> Option<String> {
         true => format!("`tern run` started it, on {node}"),
         false => format!("it descends from process {first}, which `tern run` started on {node}"),
     })
+}
+
+/// The reason of a refusal in words, with its hint.
+fn refused(e: Error) -> String {
+    let hint = e.hint().map_or(String::new(), |hint| format!(" ({hint})"));
+    match e {
+        Error::NotMoved { why, .. } => why,
+        e => e.chain() + &hint,
+    }
 }

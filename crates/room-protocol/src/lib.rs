@@ -16,4 +16,4 @@ pub use refusal::Refusal;
 pub const SHARED_MEMORY: &str = "/dev/shm";
 
 /// Version of everything in this crate; the two ends must agree.
-pub const VERSION: u32 = 40;
+pub const VERSION: u32 = 41;

@@ -176,7 +176,7 @@ fn run(args: &Args, dirs: &Dirs, clocks: Clocks) -> Result<(), Box<dyn Error>> {
         forbidden: args.without.join(","),
         clock_offset_us: clocks.offset_us,
         pace: clocks.pace,
-        stays: home::stays,
+        leaves_with: home::leaves_with,
         probe: crate::doctor::findings,
         coschedule: coscheduler::hosted,
     })?;

@@ -34,6 +34,10 @@ pub struct MoveArgs {
     /// processes there for want of memory
     #[arg(long)]
     pub force: bool,
+    /// Refuse to move a process that shares memory with others; without this option, they move
+    /// together with it (such a group is always frozen while its memory is sent)
+    #[arg(long)]
+    pub alone: bool,
     /// Bound on the freeze time that auto and pre aim at, such as 50ms or 0.5s
     #[arg(long, value_parser = duration_us, default_value = "100ms")]
     pub max_freeze: u64,

@@ -3,7 +3,9 @@
 use crate::proxy::mounts;
 use checkpoint::BodyError;
 use image::{File, Opened};
+use os::areas::Shown;
 use os::process::{self, FdInfo};
+use std::collections::HashSet;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
@@ -20,6 +22,8 @@ pub enum Kind {
     Place(File),
     /// It can be made anew, if nobody else has it.
     Object,
+    /// Memory that it shares, or may share, with processes that move together with it.
+    Memory,
     /// The process stays at home.
     AtHome,
 }
@@ -28,7 +32,7 @@ impl Kind {
     pub fn file(&self) -> Option<&File> {
         match self {
             Kind::File(file) => Some(file),
-            Kind::Place(_) | Kind::Object | Kind::AtHome => None,
+            Kind::Place(_) | Kind::Object | Kind::Memory | Kind::AtHome => None,
         }
     }
 
@@ -37,10 +41,12 @@ impl Kind {
         let name = process::link(pid, &format!("fd/{fd}"))?;
         // What is set or asked by calls of its own cannot be stood in for.
         let own_calls = ["anon_inode:[timerfd]", "anon_inode:[eventpoll]"];
-        let own_calls = own_calls.iter().any(|own| name.as_os_str() == *own) || checkpoint::is_memory(&name);
-        if matches!(self, Kind::Object) && own_calls {
-            let words = format!("descriptor {fd} ({}) is shared with another process", name.display());
-            return Err(BodyError::NotMigratable(words));
+        let words = || format!("descriptor {fd} ({}) is shared with another process", name.display());
+        if matches!(self, Kind::Object) && checkpoint::is_memory(&name) {
+            return Err(BodyError::SharesMemory(words()));
+        }
+        if matches!(self, Kind::Object) && own_calls.iter().any(|own| name.as_os_str() == *own) {
+            return Err(BodyError::NotMigratable(words()));
         }
         Ok(Opened::Home(fd))
     }
@@ -97,6 +103,17 @@ pub fn of_one_file(
         }
     }
     Err(BodyError::Retryable(format!("descriptor {fd} is another file again and again")))
+}
+
+/// Tells whether a descriptor is open on memory that processes can share: a memfd, or a file
+/// without a name that one of them has `mapped`.
+pub fn is_memory(pid: i32, fd: i32, mapped: &HashSet<Shown>) -> bool {
+    let link = format!("fd/{fd}");
+    let is_mapped = |name: &Path| {
+        name.as_os_str().as_bytes().ends_with(b" (deleted)")
+            && checkpoint::memory_shown(pid, &link).is_ok_and(|shown| mapped.contains(&shown))
+    };
+    process::link(pid, &link).is_ok_and(|name| checkpoint::is_memory(&name) || is_mapped(&name))
 }
 
 pub fn is_file(pid: i32, fd: i32) -> bool {

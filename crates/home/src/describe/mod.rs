@@ -3,7 +3,8 @@
 //!
 //! [`place`] describes a process that is about to become a deputy. [`snapshot`] describes one that
 //! runs and is to move: memory areas, files, descriptors ([`descriptor_kind`]), and what other
-//! processes have in common with it ([`others`], [`checkpoint::check_others`]). State that cannot
+//! processes have in common with it ([`others`], [`memory_group`], [`checkpoint::check_others`]).
+//! State that cannot
 //! be carried is refused here, before anything is done ([`confinement`], [`barred`]). [`picture`]
 //! shows the result without moving anything.
 //!
@@ -12,6 +13,7 @@
 pub mod barred;
 pub mod confinement;
 pub mod descriptor_kind;
+pub mod memory_group;
 pub mod others;
 pub mod picture;
 pub mod place;

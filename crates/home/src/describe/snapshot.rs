@@ -1,7 +1,7 @@
 //! What a process of this home holds, as a room can give it: memory areas and descriptors by file,
 //! or by stand-in. Done before it is stopped, and again then.
 
-use crate::describe::descriptor_kind::{Kind, LISTED_MAX, is_file, kind, of_one_file};
+use crate::describe::descriptor_kind::{Kind, LISTED_MAX, is_file, is_memory, kind, of_one_file};
 use crate::describe::others::{self, Company, Others};
 use crate::describe::room_names::RoomNames;
 use crate::describe::{barred, confinement, place};
@@ -13,20 +13,61 @@ use os::areas::{Area, Shown};
 use os::pidfd::PidFd;
 use os::process::{self, FdInfo};
 use room_protocol::message::{Arrival, Place, Program, StandinId};
+use std::collections::HashSet;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Below it lie what the room's porter has open.
 const ABOVE_PORTERS: i32 = 64;
 
+/// With which other processes a process that is looked at may share memory.
+#[derive(Clone, Debug, Default)]
+pub enum MemorySharing {
+    /// With no other process.
+    #[default]
+    Refused,
+    /// With those that move together with it, which the caller knows, as it knows their memories.
+    Group(Arc<HashSet<Shown>>),
+}
+
+impl MemorySharing {
+    /// Tells whether a descriptor is open on memory that moves with a group.
+    fn takes(&self, pid: i32, fd: i32) -> bool {
+        match self {
+            MemorySharing::Refused => false,
+            MemorySharing::Group(memories) => is_memory(pid, fd, memories),
+        }
+    }
+
+    /// Checks that no file that is opened by its name is memory that moves with a group.
+    fn check_files(&self, files: &[File]) -> Result<(), BodyError> {
+        let MemorySharing::Group(memories) = self else { return Ok(()) };
+        let is_memory = |file: &&File| file.removed && memories.iter().any(|(_, inode)| *inode == file.inode);
+        match files.iter().find(is_memory) {
+            Some(file) => {
+                let name = String::from_utf8_lossy(&file.path);
+                let why = format!("it has {name}, which has no name any more, open and mapped shared and writable");
+                Err(BodyError::NotMigratable(why))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn is_refused(&self) -> bool {
+        matches!(self, MemorySharing::Refused)
+    }
+}
+
 /// How a process is looked at.
 #[derive(Clone, Copy)]
-struct Circumstances {
+struct Circumstances<'a> {
     /// A userfaultfd that the process has is the steward's.
     watched: bool,
     /// The process runs meanwhile.
     runs: bool,
+    sharing: &'a MemorySharing,
 }
 
 /// What was observed of a process.
@@ -53,8 +94,8 @@ pub struct ProcessSnapshot {
 impl ProcessSnapshot {
     /// Looks at process `pid`, which runs: what it closes meanwhile, or opens under the same
     /// number, is looked for again.
-    pub fn of_running(pid: i32, watched: bool) -> Result<ProcessSnapshot, BodyError> {
-        let look = || ProcessSnapshot::look(pid, None, Circumstances { watched, runs: true });
+    pub fn of_running(pid: i32, watched: bool, sharing: &MemorySharing) -> Result<ProcessSnapshot, BodyError> {
+        let look = || ProcessSnapshot::look(pid, None, Circumstances { watched, runs: true, sharing });
         let mut seen = look();
         for _ in 1..LISTED_MAX {
             match &seen {
@@ -75,12 +116,17 @@ impl ProcessSnapshot {
     /// anew only if they have changed.
     ///
     /// `watched`: a userfaultfd that it has is ours.
-    pub fn of(pid: i32, before: Option<&ProcessSnapshot>, watched: bool) -> Result<ProcessSnapshot, BodyError> {
-        ProcessSnapshot::look(pid, before, Circumstances { watched, runs: false })
+    pub fn of(
+        pid: i32,
+        before: Option<&ProcessSnapshot>,
+        watched: bool,
+        sharing: &MemorySharing,
+    ) -> Result<ProcessSnapshot, BodyError> {
+        ProcessSnapshot::look(pid, before, Circumstances { watched, runs: false, sharing })
     }
 
-    fn look(pid: i32, before: Option<&ProcessSnapshot>, now: Circumstances) -> Result<ProcessSnapshot, BodyError> {
-        let Circumstances { watched, runs } = now;
+    fn look(pid: i32, before: Option<&ProcessSnapshot>, now: Circumstances<'_>) -> Result<ProcessSnapshot, BodyError> {
+        let Circumstances { watched, runs, sharing } = now;
         if before.is_some() {
             os::fault::at("observe")?;
         }
@@ -99,7 +145,7 @@ impl ProcessSnapshot {
         }
         let mut files = Files::default();
         if let Some(before) = before.filter(|b| b.raw == raw && b.memories.is_empty()) {
-            return before.again(pid, others);
+            return before.again(pid, others, sharing);
         }
         let (raw, mut flagged) = areas(pid)?;
         if watched {
@@ -110,13 +156,17 @@ impl ProcessSnapshot {
         let exe = executable(pid, &mut files);
         let Described { seen, descriptors, objects } = {
             let company = Company::new(&others, before.map(|b| (&b.others, b.seen.as_slice())));
-            descriptors(pid, runs, &company, &mut files, &mut gathered)?
+            let holding = Holding { pid, runs, sharing, company: &company };
+            descriptors(&holding, &mut files, &mut gathered)?
         };
         let memories = gathered.memories().to_vec();
-        // Of who was there before it is known that they have not.
-        let new = before.filter(|b| b.memories == memories).map(|b| others.since(&b.others));
-        alone_with(&memories, new.as_ref().unwrap_or(&others))?;
-        unopened(pid, &gathered.removed(), others.processes())?;
+        if sharing.is_refused() {
+            // Of who was there before it is known that they have not.
+            let new = before.filter(|b| b.memories == memories).map(|b| others.since(&b.others));
+            alone_with(&memories, new.as_ref().unwrap_or(&others))?;
+            unopened(pid, &gathered.removed(), others.processes())?;
+        }
+        sharing.check_files(files.list())?;
         let cwd = working_directory(pid)?;
         let umask = process::status(pid)?.umask;
         let files = barred::checked(pid, files.list().to_vec(), &cwd)?;
@@ -154,11 +204,13 @@ impl ProcessSnapshot {
     ///
     /// Who was made since then may share an open file. (Who was there and was sent one in these
     /// milliseconds is not seen.)
-    pub fn still_holds(&self, pid: i32) -> Result<bool, BodyError> {
+    pub fn still_holds(&self, pid: i32, sharing: &MemorySharing) -> Result<bool, BodyError> {
         refuse_early(pid)?;
         let new = Others::beside(pid)?.since(&self.others);
         checkpoint::check_others(pid, new.processes())?;
-        if !self.memories.is_empty() && !checkpoint::mappers(new.processes().iter().copied(), &self.memories).is_empty()
+        if sharing.is_refused()
+            && !self.memories.is_empty()
+            && !checkpoint::mappers(new.processes().iter().copied(), &self.memories).is_empty()
         {
             return Ok(false);
         }
@@ -175,7 +227,7 @@ impl ProcessSnapshot {
         Ok(true)
     }
 
-    fn again(&self, pid: i32, others: Others) -> Result<ProcessSnapshot, BodyError> {
+    fn again(&self, pid: i32, others: Others, sharing: &MemorySharing) -> Result<ProcessSnapshot, BodyError> {
         let mut files = Files::default();
         let mapped = self.memory.areas.iter().filter_map(|a| match a.content {
             image::Content::File { file, .. } => Some(file + 1),
@@ -188,14 +240,22 @@ impl ProcessSnapshot {
         let mut gathered = Gathered::default();
         let Described { seen, descriptors, objects } = {
             let company = Company::new(&others, Some((&self.others, &self.seen)));
-            descriptors(pid, false, &company, &mut files, &mut gathered)?
+            let holding = Holding { pid, runs: false, sharing, company: &company };
+            descriptors(&holding, &mut files, &mut gathered)?
         };
         let memories = gathered.memories().to_vec();
-        alone_with(&memories, &others)?;
+        if sharing.is_refused() {
+            alone_with(&memories, &others)?;
+        }
         let cwd = process::link(pid, "cwd")?.into_os_string().into_vec();
         let umask = process::status(pid)?.umask;
         let files = files.list().to_vec();
         Ok(ProcessSnapshot { memories, seen, others, files, descriptors, objects, cwd, umask, ..self.clone() })
+    }
+
+    /// The identities of the memories, in the order of the image.
+    pub fn memories(&self) -> &[Shown] {
+        &self.memories
     }
 
     /// The areas as the kernel lists them.
@@ -345,7 +405,7 @@ fn alone_with(memories: &[Shown], others: &Others) -> Result<(), BodyError> {
     if sharers.is_empty() {
         return Ok(());
     }
-    Err(BodyError::NotMigratable(format!("it shares memory with other processes ({})", sharers.join(", "))))
+    Err(BodyError::SharesMemory(format!("it shares memory with other processes ({})", sharers.join(", "))))
 }
 
 /// None of these processes has such a file open: reading and writing it away would be another's
@@ -357,7 +417,7 @@ fn unopened(pid: i32, removed: &[u64], others: &[i32]) -> Result<(), BodyError> 
     };
     let has = |pid: &&i32| process::descriptors(**pid).is_ok_and(|all| all.iter().any(|fd| is_such(**pid, fd)));
     match [pid].iter().chain(others).filter(|_| !removed.is_empty()).find(has) {
-        Some(who) => Err(BodyError::NotMigratable(format!(
+        Some(who) => Err(BodyError::SharesMemory(format!(
             "it has a removed file mapped shared and writable that process {who} has open"
         ))),
         None => Ok(()),
@@ -440,14 +500,17 @@ struct Described {
     objects: Objects,
 }
 
-/// `runs`: what a number stands for may change meanwhile.
-fn descriptors(
+/// A process whose descriptors are looked at.
+struct Holding<'a> {
     pid: i32,
+    /// What a number stands for may change meanwhile.
     runs: bool,
-    company: &Company<'_>,
-    files: &mut Files,
-    gathered: &mut Gathered,
-) -> Result<Described, BodyError> {
+    sharing: &'a MemorySharing,
+    company: &'a Company<'a>,
+}
+
+fn descriptors(holding: &Holding<'_>, files: &mut Files, gathered: &mut Gathered) -> Result<Described, BodyError> {
+    let Holding { pid, runs, sharing, company } = *holding;
     let pidfd = PidFd::open(pid)?;
     let mut found = Vec::<Descriptor>::new();
     let mut seen = Vec::new();
@@ -457,6 +520,7 @@ fn descriptors(
     let locked: Vec<_> = all.iter().filter(|(_, i)| i.locked).map(|(_, i)| (i.mount_id, i.inode)).collect();
     let is_locked = |info: &FdInfo| info.locked || locked.contains(&(info.mount_id, info.inode));
     let kind = |fd, info: &FdInfo| match is_locked(info) && is_file(pid, fd) {
+        _ if sharing.takes(pid, fd) => Ok(Kind::Memory),
         // A process does not lock itself out, through whatever descriptor; and its locks are the
         // deputy's to keep.
         true => Ok(Kind::AtHome),
@@ -476,6 +540,11 @@ fn descriptors(
                     kind.shared(pid, fd)
                 }
                 Kind::File(file) | Kind::Place(file) => Ok(Opened::File { file: files.own(file), offset: info.offset }),
+                Kind::Memory => {
+                    let name = process::link(pid, &format!("fd/{fd}"))?;
+                    let open = checkpoint::OpenDescriptor { fd, info: &info, link: &name };
+                    gathered.describe_memory(pid, open).map(Opened::Made)
+                }
                 Kind::Object => {
                     let name = process::link(pid, &format!("fd/{fd}"))?;
                     let open = checkpoint::OpenDescriptor { fd, info: &info, link: &name };

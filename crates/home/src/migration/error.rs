@@ -1,5 +1,6 @@
 //! Why a process was not moved.
 
+use crate::describe::picture::stays_with;
 use crate::restore::error::RestoreError;
 use checkpoint::BodyError;
 use room_protocol::Refusal;
@@ -87,5 +88,15 @@ impl From<RestoreError> for MoveError {
 impl From<os::Error> for MoveError {
     fn from(e: os::Error) -> MoveError {
         MoveError::Body(e.into())
+    }
+}
+
+/// Says that the whole group stays because of one process.
+pub fn stays_for(pid: i32, e: MoveError) -> MoveError {
+    let why = stays_with(pid, &e);
+    match e {
+        e @ (MoveError::Silent(_) | MoveError::CalledOff) => e,
+        e if e.is_momentary() => BodyError::Retryable(why).into(),
+        _ => BodyError::NotMigratable(why).into(),
     }
 }

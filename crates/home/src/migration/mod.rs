@@ -6,7 +6,7 @@
 //! sharing, pairs                         open files that a room has in common
 //! transfer, idle, leftover, held_memory  what several directions do
 //! session                                one process on its way, and who may let it run
-//! error, timings, postcopy_results, cpu_time_away
+//! error, timings, postcopy_results, cpu_time_away, group_try
 //! ```
 //!
 //! A module imports only from lines below its own. Of the crate this imports `restore`, `describe`,
@@ -16,6 +16,7 @@ pub mod awaited;
 pub mod called_home;
 mod cpu_time_away;
 pub mod error;
+mod group_try;
 mod held_memory;
 mod idle;
 mod inbound;

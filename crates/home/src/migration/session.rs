@@ -6,7 +6,9 @@
 //! on: before the commit point every failure leaves the process where it was.
 
 use crate::deputy::record::Phase;
+use crate::describe::snapshot::MemorySharing;
 use crate::migration::error::MoveError;
+use crate::migration::group_try::GroupTry;
 use crate::migration::postcopy_results::PostcopyResults;
 use crate::migration::timings::PhaseTimings;
 use crate::room::event::{RoomEvent, ends};
@@ -24,6 +26,7 @@ use room_protocol::ToRoom;
 use room_protocol::message::onward::Sibling;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -68,6 +71,10 @@ pub struct MigrationSession {
     pub let_go: RefCell<Vec<image::File>>,
     /// The node may host the process even with root's rights.
     pub as_root: Cell<bool>,
+    /// With which processes it may share memory when it leaves home.
+    pub sharing: RefCell<MemorySharing>,
+    /// The try in which it leaves home with others that share memory with it.
+    pub group: RefCell<Option<Rc<GroupTry>>>,
 }
 
 impl MigrationSession {
@@ -112,6 +119,8 @@ impl MigrationSession {
             talk: Cell::new(0),
             asker_uid: Cell::default(),
             as_root: Cell::default(),
+            sharing: RefCell::default(),
+            group: RefCell::default(),
             let_go: RefCell::default(),
         })
     }

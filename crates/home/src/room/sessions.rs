@@ -8,7 +8,7 @@ use control_protocol::moves::HopReport;
 use migration_plan::{Costs, Experience, Measured, Parts, Route};
 use os::signals::Waiting;
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -27,6 +27,8 @@ pub struct Sessions {
     experience: Mutex<Experience>,
     /// Processes whose former move the room has not ended yet.
     unsettled: Mutex<HashSet<i32>>,
+    /// Tries to move groups of processes out so far.
+    group_tries: AtomicU32,
 }
 
 #[derive(Debug)]
@@ -46,6 +48,11 @@ impl Sessions {
     /// All sessions, by process.
     pub fn lock(&self) -> MutexGuard<'_, HashMap<i32, UnderWay>> {
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Numbers a try to move a group of processes out.
+    pub fn next_group_try(&self) -> u32 {
+        self.group_tries.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Gives all sessions once the room has ended the former move of process `pid`, which takes it

@@ -76,6 +76,7 @@ impl ToRoom {
             | Rebuild { pid, .. }
             | Taken { pid, .. }
             | LayOut { pid, .. }
+            | Memories { pid, .. }
             | Flags { pid, .. }
             | PeerPages { pid, .. }
             | Resume { pid }

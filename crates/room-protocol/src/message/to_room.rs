@@ -106,6 +106,16 @@ pub enum ToRoom {
         /// If it left nothing, fetch the pages of this process, and say that they are there.
         sibling: Option<Box<onward::Sibling>>,
     },
+    /// Before the last image of a body that comes with others, which share memory with it. The
+    /// content of a memory comes with the first of them that has it; the others map that.
+    Memories {
+        /// PID of the process, at home.
+        pid: i32,
+        /// The number of the try in which they move; home never uses it again.
+        group: u32,
+        /// The identities of its memories at home, in the order of the image.
+        memories: Vec<MemoryId>,
+    },
     /// So many bytes of pages are in place: the sender may send as many more.
     Taken {
         /// PID of the process, at home.

@@ -14,7 +14,7 @@ use os::ptrace::HostTid;
 use os::signals;
 use os::userfault::Userfault;
 use room_protocol::Refusal;
-use room_protocol::message::{CallId, Place, StandinId};
+use room_protocol::message::{CallId, MemoryId, Place, StandinId};
 use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::mpsc::Sender;
@@ -177,6 +177,15 @@ pub enum Order {
         /// How its memory is written, or why it could not be laid out.
         answer: Sender<Result<(Memory, Vec<Window>), String>>,
     },
+    /// A body comes with others, which share memory with it.
+    Memories {
+        /// PID of the process that this is about.
+        pid: i32,
+        /// The try of home in which they come.
+        group: u32,
+        /// The identities of its memories at home, in the order of the image.
+        memories: Vec<MemoryId>,
+    },
     /// Watch the missing pages of a body that comes.
     Watch {
         /// PID of the process that this is about.
@@ -268,6 +277,7 @@ impl Order {
             | Order::Lose { pid, .. }
             | Order::Kill { pid }
             | Order::Map { pid, .. }
+            | Order::Memories { pid, .. }
             | Order::Watch { pid, .. }
             | Order::Rebuild { pid, .. }
             | Order::Resume { pid }

@@ -226,6 +226,7 @@ impl Tracer {
             }
             Order::Kill { pid } => self.kill(pid),
             Order::Map { pid, image, answer } => self.map_arriving(pid, image, &answer),
+            Order::Memories { pid, group, memories } => self.arriving.groups.expect(pid, group, memories),
             Order::Watch { pid, stale, answer } => self.watch_arriving(pid, &stale, &answer),
             Order::Rebuild { pid, image, gone } => self.rebuild_arriving(pid, image, &gone),
             Order::Resume { pid } => {

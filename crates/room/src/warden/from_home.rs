@@ -112,6 +112,7 @@ fn obey_about_moves(room: &Arc<Shared>, message: ToRoom) {
         ToRoom::LayOut { pid, stocked, sibling } => {
             room.incoming.give(IncomingItem::LayOut { pid, stocked: stocked.then_some(Source::Home), sibling });
         }
+        ToRoom::Memories { pid, group, memories } => room.orders.give(Order::Memories { pid, group, memories }),
         ToRoom::Taken { pid, bytes } => room.windows.taken(pid, bytes),
         ToRoom::Flags { pid, flags } => set_flags(room, pid, &flags),
         ToRoom::PeerPages { pid, pages, first } => room.stocked.hear(pid, pages, first),

@@ -29,6 +29,8 @@ pub enum Way {
     Family,
     /// From n2 home, with a child that shares memory with it.
     Together,
+    /// From home to n2, with a child that shares memory with it.
+    GroupOut,
 }
 
 impl Way {
@@ -47,6 +49,7 @@ impl Way {
             Way::Around => "around",
             Way::Family => "family",
             Way::Together => "together",
+            Way::GroupOut => "groupout",
         }
     }
 }
@@ -149,6 +152,7 @@ const ON_PRE: &[Way] = &[Way::OnPre];
 const ON_POST: &[Way] = &[Way::OnPost];
 const FAMILY: &[Way] = &[Way::Family];
 const TOGETHER: &[Way] = &[Way::Together];
+const GROUP_OUT: &[Way] = &[Way::GroupOut];
 
 const fn phase(
     name: &'static str,
@@ -261,6 +265,17 @@ const PHASES: &[Phase] = &[
     phase("send there", TOGETHER, Room, Here, Undecided),
     phase("join there", TOGETHER, Room, Here, Undecided),
     phase("leave there", TOGETHER, Room, Elsewhere, Settled),
+    phase("member", GROUP_OUT, Home, Elsewhere, Undecided),
+    phase("freeze", GROUP_OUT, Home, Elsewhere, Undecided),
+    phase("image", GROUP_OUT, Home, Elsewhere, Undecided),
+    phase("member sent", GROUP_OUT, Home, Elsewhere, Undecided),
+    phase("implant", GROUP_OUT, Home, Elsewhere, Undecided),
+    phase("commit", GROUP_OUT, Home, Elsewhere, Undecided),
+    phase("first of several", GROUP_OUT, Home, Here, Settled),
+    phase("deputy", GROUP_OUT, Home, Here, Settled),
+    phase("map there", GROUP_OUT, Room, Elsewhere, Undecided),
+    phase("rebuild there", GROUP_OUT, Room, Elsewhere, Undecided),
+    phase("resume there", GROUP_OUT, Room, Here, Settled),
 ];
 
 pub fn all() -> Vec<Case> {

@@ -97,7 +97,7 @@ int main(int count, char **words) {
     enum { SIZE = 1 << 18 };
     /* What is the same when it comes back. */
     unsigned stills = count > 1 && strstr(words[1], "again") ? 1 << 18 : 1;
-    shares = count > 1 && !strcmp(words[1], "together");
+    shares = count > 1 && (!strcmp(words[1], "together") || !strcmp(words[1], "groupout"));
     unsigned char *memory = malloc(SIZE);
     unsigned *still = malloc(stills * sizeof *still);
     signal(SIGUSR1, got);
@@ -136,13 +136,13 @@ homeagain) tern move $pid n2 $rate || echo 'not away';;
 onagain) tern move $pid n2 && tern move $pid n3 $rate && tern move $pid n2 $rate || echo 'not away';;
 home*|on*|around|family|together) tern move $pid n2 || echo 'not away';;
 esac
-if [ $2 = family ] || [ $2 = together ]; then
+if [ $2 = family ] || [ $2 = together ] || [ $2 = groupout ]; then
     kill -USR2 $pid; tries=0
     until pgrep -P $pid > /dev/null || [ $tries -gt 500 ]; do sleep 0.01; tries=$((tries + 1)); done
 fi
 echo "$4" > $3/fault; tries=0
 until [ -e $3/set ] || [ $tries -gt 500 ]; do sleep 0.01; tries=$((tries + 1)); done
-case $2 in out) to=n2;; pre) to='n2 --how pre';; again) to="n2 --how pre $rate";; on) to=n3;; onagain) to="n3 --how pre $rate";; onpre) to='n3 --how pre';; onpost) to='n3 --how post';; around) to='n3 --by-home';; homepre) to='home --how pre';; homeagain) to="home --how pre $rate";; home|family|together) to=home;; esac
+case $2 in out|groupout) to=n2;; pre) to='n2 --how pre';; again) to="n2 --how pre $rate";; on) to=n3;; onagain) to="n3 --how pre $rate";; onpre) to='n3 --how pre';; onpost) to='n3 --how post';; around) to='n3 --by-home';; homepre) to='home --how pre';; homeagain) to="home --how pre $rate";; home|family|together) to=home;; esac
 timeout -s KILL 40 tern move $pid $to > moved 2>&1 & mover=$!
 tries=0
 while kill -0 $mover 2> /dev/null && [ $tries -lt 600 ]; do
@@ -158,8 +158,8 @@ if [ -e $3/done ]; then echo reached; fi
 grown; kill -USR1 $pid 2> /dev/null; grown; kill -USR1 $pid 2> /dev/null
 if kill -0 $pid 2> /dev/null; then
     # Nothing is left over that stands in the way of other moves.
-    # Those that share memory can go nowhere else.
-    node=n2; then=$pid; if [ $2 = together ]; then node=n1; then=$(pgrep -P $pid); fi
+    # Of those that share memory any brings the others.
+    node=n2; then=$pid; if [ $2 = together ] || [ $2 = groupout ]; then then=$(pgrep -P $pid); fi
     tries=0
     until tern move $pid $node > again 2>&1 || grep -q "runs on $node already" again || [ $tries -gt 160 ]; do sleep 0.25; tries=$((tries + 1)); done
     tern move $then home > then 2>&1 || grep -q 'runs on n1 already' then || { echo 'no further move:'; cat again then; }

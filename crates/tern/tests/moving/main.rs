@@ -12,6 +12,7 @@ mod dense;
 mod devices;
 mod families;
 mod following;
+mod groups;
 mod heirs;
 mod holding;
 mod homecoming;

@@ -98,7 +98,7 @@ fn reasons() {
         r#"
         python3 -c 'import mmap, os, time; m = mmap.mmap(-1, 4096); c = os.fork(); print(c or "up", flush=True); time.sleep(100)' > said & pid=$!
         lines said 2; child=$(grep -v up said)
-        tern move $pid n2 2>&1 | sed s/$child/CHILD/
+        tern move --alone $pid n2 2>&1 | sed s/$child/CHILD/
         kill $child; until_ "! [ -e /proc/$child/fd/0 ]"
         for way in "$pid home" "$$ nowhere" "1 n2"; do tern move $way 2>&1 | head -1; done
         kill $pid"#,

@@ -183,7 +183,7 @@ END
     let wanted = [
         "process CHILD, with which it shares memory, stays",
         "asynchronous",
-        "(CHILD)",
+        "process CHILD, with which it shares memory, stays",
         "away on n2",
         "away on n2",
         "3",

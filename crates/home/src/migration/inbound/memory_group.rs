@@ -4,7 +4,7 @@
 //! that has it; the others map that.
 
 use crate::deputy::record::Phase;
-use crate::migration::error::MoveError;
+use crate::migration::error::{MoveError, stays_for};
 use crate::migration::inbound::arrival::{Finished, Rest};
 use crate::migration::inbound::known_memories::KnownMemories;
 use crate::migration::inbound::receive::Received;
@@ -141,15 +141,5 @@ impl MigrationSession {
                 begun => return begun.map_err(|e| stays_for(pid, e)),
             }
         }
-    }
-}
-
-/// Says that the whole group stays because of one process.
-fn stays_for(pid: i32, e: MoveError) -> MoveError {
-    let why = format!("process {pid}, with which it shares memory, stays: {e}");
-    match e {
-        e @ (MoveError::Silent(_) | MoveError::CalledOff) => e,
-        e if e.is_momentary() => BodyError::Retryable(why).into(),
-        _ => BodyError::NotMigratable(why).into(),
     }
 }

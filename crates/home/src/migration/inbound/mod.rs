@@ -111,6 +111,7 @@ impl MigrationSession {
                     (false, false) => memory_group::TOGETHER,
                 };
                 let how = course.filter(|_| others.is_empty()).map_or_else(|| alone.to_owned(), |c| c.how(follows));
+                let with = others.iter().map(|other| other.pid).collect();
                 let received = rest.map_or(Ok(()), |pager| self.receive_rest(&pager));
                 self.leave_room()?;
                 for other in others {
@@ -118,7 +119,7 @@ impl MigrationSession {
                 }
                 self.done("leave");
                 received?;
-                Ok(self.report("home", &how))
+                Ok(HopReport { with, ..self.report("home", &how) })
             }
             Err(e) => {
                 self.stay()?;

@@ -1,9 +1,10 @@
 //! The commit point of a way out: the original becomes the deputy, and the body runs in the room.
 
+use crate::deputy::implant::{self, Implant};
 use crate::deputy::job::{Job, Purpose};
 use crate::deputy::proof::DeputyProof;
 use crate::deputy::record::{Deputy, Phase};
-use crate::deputy::{channel, implant, rights};
+use crate::deputy::{channel, rights};
 use crate::describe::place;
 use crate::describe::snapshot::ProcessSnapshot;
 use crate::migration::error::MoveError;
@@ -12,7 +13,7 @@ use crate::migration::outbound::edges::Since;
 use crate::migration::session::MigrationSession;
 use crate::room::event::RoomEvent;
 use crate::room::orders::Order;
-use checkpoint::BodyError;
+use checkpoint::{BodyError, Collected};
 use migration_plan::protocol::HomeCommand;
 use os::pidfd::PidFd;
 use os::process_identity::ProcessIdentity;
@@ -21,6 +22,20 @@ use room_protocol::message::{Place, Program};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc;
+
+/// An original whose deputy is ready, before the commit point.
+pub struct ReadyDeputy {
+    /// What the process holds.
+    now: ProcessSnapshot,
+    collected: Collected,
+    implanted: Implant,
+    /// Flags of stand-ins that have changed since the body was made.
+    flags: Option<ToRoom>,
+    /// Signals that the process ignores (bit n-1 for signal n).
+    ignored: u64,
+    child_flags: u64,
+    was_stopped: bool,
+}
 
 impl MigrationSession {
     /// Makes the original ready to be the deputy while the room rebuilds the body; then commits.
@@ -32,6 +47,21 @@ impl MigrationSession {
         kept: &[(u64, u64)],
         since: &Since,
     ) -> Result<(), MoveError> {
+        let ready = self.prepare_deputy(pidfd, leaving, kept)?;
+        if let Err(e) = self.await_rebuilt(&ready) {
+            return self.take_back(ready, e);
+        }
+        self.commit(&ready, since)?;
+        self.become_deputy(pidfd, ready, kept)
+    }
+
+    /// Makes the original ready to be the deputy. On failure the process runs where it was.
+    pub fn prepare_deputy(
+        &self,
+        pidfd: &PidFd,
+        leaving: Leaving,
+        kept: &[(u64, u64)],
+    ) -> Result<ReadyDeputy, MoveError> {
         let Leaving { now, place, mut collected, ignored, was_stopped } = leaving;
         const SIGCHLD: usize = libc::SIGCHLD as usize - 1;
         let child_flags = collected.process.actions.get(SIGCHLD).map_or(0, |a| a[1])
@@ -43,21 +73,37 @@ impl MigrationSession {
             };
         self.done("implant");
         let flags = place::changed_flags(self.pid, &place.descriptors).unwrap_or_default();
-        let ready = self.adopt(&place, channels, !kept.is_empty()).and_then(|()| self.await_rebuilt(&now));
-        if let Err(e) = ready {
-            self.dismiss();
-            implanted.withdraw(&mut collected)?;
-            return put_back(collected, e);
+        let adopted = self.adopt(&place, channels, !kept.is_empty());
+        let ready = ReadyDeputy { now, collected, implanted, flags, ignored, child_flags, was_stopped };
+        match adopted {
+            Ok(()) => Ok(ready),
+            Err(e) => self.take_back(ready, e),
         }
-        if was_stopped {
+    }
+
+    /// Lets the original go on where it was, because of this error.
+    pub fn take_back<T>(&self, ready: ReadyDeputy, e: MoveError) -> Result<T, MoveError> {
+        let ReadyDeputy { mut collected, implanted, .. } = ready;
+        self.dismiss();
+        implanted.withdraw(&mut collected)?;
+        put_back(collected, e)
+    }
+
+    /// The commit point: lets the body run. From here on only the end of the process can undo it.
+    pub fn commit(&self, ready: &ReadyDeputy, since: &Since) -> Result<(), MoveError> {
+        if ready.was_stopped {
             // As a deputy it stops again before it does anything; so does its body.
             self.room.table().deputies.get_mut(&self.pid).into_iter().for_each(|d| d.stopped = true);
             self.room.tell(&ToRoom::Stop { pid: self.pid });
         }
-        flags.iter().for_each(|flags| self.room.tell(flags));
+        ready.flags.iter().for_each(|flags| self.room.tell(flags));
         since.tell_missed(&self.room);
-        // From here on only the end of the process can undo it.
-        self.decide(HomeCommand::Resume, &ToRoom::Resume { pid: self.pid })?;
+        self.decide(HomeCommand::Resume, &ToRoom::Resume { pid: self.pid })
+    }
+
+    /// Lets the original go on as the deputy of the body, which runs.
+    pub fn become_deputy(&self, pidfd: &PidFd, ready: ReadyDeputy, kept: &[(u64, u64)]) -> Result<(), MoveError> {
+        let ReadyDeputy { now, collected, implanted, ignored, child_flags, was_stopped, .. } = ready;
         self.room.return_rights(self.pid);
         os::fault::past("committed");
         if let Err(e) = implanted.go(collected, kept, &now.written(), was_stopped) {
@@ -90,8 +136,10 @@ impl MigrationSession {
         let _ = is_done.recv();
     }
 
-    fn await_rebuilt(&self, now: &ProcessSnapshot) -> Result<(), MoveError> {
-        let holds = now.still_holds(self.pid)?;
+    /// Waits until the room has rebuilt the body. An error if it has not, or if the process has
+    /// changed meanwhile.
+    pub fn await_rebuilt(&self, ready: &ReadyDeputy) -> Result<(), MoveError> {
+        let holds = ready.now.still_holds(self.pid, &self.sharing.borrow())?;
         self.done("look again");
         self.expect(|heard| match heard {
             RoomEvent::Rebuilt(result) => Some(result),

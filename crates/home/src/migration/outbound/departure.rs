@@ -9,7 +9,7 @@ use crate::migration::outbound::edges::Since;
 use crate::migration::outbound::postcopy::OutboundPostcopy;
 use crate::migration::outbound::prepare::Prepared;
 use crate::migration::session::MigrationSession;
-use checkpoint::{BodyError, Collected, Frozen, Headstart, Known, Left};
+use checkpoint::{BodyError, Collected, Frozen, Headstart, Known, Left, Run};
 use control_protocol::moves::Stage;
 use image::Image;
 use migration_plan::Ranges;
@@ -47,9 +47,11 @@ pub struct Leaving {
 }
 
 /// The rest of a move after everything that goes at once was sent.
-struct Sent {
-    following: Option<OutboundPostcopy>,
-    since: Since,
+pub struct Sent {
+    /// Pages that follow.
+    pub following: Option<OutboundPostcopy>,
+    /// What the process may have been told of at its descriptors.
+    pub since: Since,
 }
 
 impl MigrationSession {
@@ -64,7 +66,9 @@ impl MigrationSession {
         self.check_wanted()?;
         // What only takes effect later, as a hint of madvise(2), is not seen by comparing: in the
         // time of pre-copy there may have been many.
-        let latest = (!headstart.is_none()).then(|| ProcessSnapshot::of_running(self.pid, true)).transpose()?;
+        let latest = (!headstart.is_none())
+            .then(|| ProcessSnapshot::of_running(self.pid, true, &self.sharing.borrow()))
+            .transpose()?;
         self.done("observe");
         os::fault::at("freeze")?;
         // Pages that go at once take long: the processor need not stay awake for them.
@@ -103,7 +107,7 @@ impl MigrationSession {
 
     /// Looks at the stopped process again, and has the room make another body if the prepared one
     /// does not serve any more.
-    fn look_at_stopped(
+    pub fn look_at_stopped(
         &self,
         prepared: &mut Prepared,
         latest: Option<ProcessSnapshot>,
@@ -112,7 +116,10 @@ impl MigrationSession {
     ) -> Result<ProcessSnapshot, MoveError> {
         let before = latest.as_ref().unwrap_or(&prepared.observed);
         self.check_rights()?;
-        let now = ProcessSnapshot::of(self.pid, Some(before).filter(|_| !terms.carefully), !headstart.is_none())?;
+        let now = {
+            let before = Some(before).filter(|_| !terms.carefully);
+            ProcessSnapshot::of(self.pid, before, !headstart.is_none(), &self.sharing.borrow())?
+        };
         if now.is_served_by(&prepared.observed) {
             return Ok(now);
         }
@@ -129,7 +136,7 @@ impl MigrationSession {
     }
 
     /// Collects the state of the threads of the stopped process. On failure the process runs on.
-    fn collect(
+    pub fn collect(
         &self,
         frozen: Frozen,
         stopped: Prepared,
@@ -151,7 +158,7 @@ impl MigrationSession {
     }
 
     /// Sends the image, the pages that are left, and the order to rebuild the body.
-    fn send(&self, leaving: &mut Leaving, headstart: &mut Headstart, follow_bytes: u64) -> Result<Sent, MoveError> {
+    pub fn send(&self, leaving: &mut Leaving, headstart: &mut Headstart, follow_bytes: u64) -> Result<Sent, MoveError> {
         let Leaving { now, place, collected, .. } = leaving;
         os::fault::at("image")?;
         now.complete(&mut collected.process);
@@ -163,6 +170,7 @@ impl MigrationSession {
         if now.is_guarded() {
             image.process.guards = checkpoint::guards(self.pid, &image.areas)?;
         }
+        let elsewhere = self.tell_memories(now);
         let since = self.find_told(place, collected, &mut image)?;
         self.timings.borrow_mut().describe(now.parts(self.pid));
         let fits = headstart.fits(&image);
@@ -177,7 +185,7 @@ impl MigrationSession {
         let _gathered = left.bytes.as_ref().and(self.room.link.downlink()).map(link::Sender::gather);
         os::fault::at("pages")?;
         self.send_left(&left, &image, headstart.is_none())?;
-        self.send_memories(&image)?;
+        self.send_memories(&image, &elsewhere)?;
         self.done("pages");
         os::fault::at("rebuild")?;
         let injected =
@@ -208,11 +216,12 @@ impl MigrationSession {
         sent.or_else(|e| self.check_wanted().and(Err(e.into())))
     }
 
-    /// Sends the content of shareable memory that no other process has.
-    fn send_memories(&self, image: &Image) -> Result<(), MoveError> {
+    /// Sends the content of memory that can be shared, but for that which another process of the
+    /// group has brought, or brings (`elsewhere`, by index).
+    fn send_memories(&self, image: &Image, elsewhere: &[bool]) -> Result<(), MoveError> {
         let batch_bytes = || self.bulk.borrow().batch_bytes();
-        let sent =
-            checkpoint::each_content(self.pid, image, &[], batch_bytes, |runs, pages| self.send_pages(runs, pages));
+        let send = |runs: &[Run], pages: &[u8]| self.send_pages(runs, pages);
+        let sent = checkpoint::each_content(self.pid, image, elsewhere, batch_bytes, send);
         sent.or_else(|e| self.check_wanted().and(Err(e.into())))
     }
 }

@@ -4,12 +4,14 @@
 //! ([`precopy`]). Then the session stops the process, sends what is left ([`departure`]), and while
 //! the room rebuilds the body, the original is made ready to be its deputy ([`commit`]). Pages that
 //! follow are lent by the deputy ([`postcopy`]); [`edges`] keeps what epoll instances have told.
+//! Processes that share memory leave together ([`group`]).
 //!
 //! Within `migration` this imports the session and what all directions share.
 
 mod commit;
 mod departure;
 mod edges;
+mod group;
 mod postcopy;
 mod precopy;
 mod prepare;
@@ -30,6 +32,7 @@ use os::pages::Own;
 use os::pidfd::PidFd;
 use room_protocol::ToRoom;
 use room_protocol::message::onward::Sibling;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// A request to move a process out of home.
@@ -60,7 +63,7 @@ pub fn run(
     let OutwardRequest { options, asker_uid, sibling } = request;
     // The memory is home's already.
     let options = if options.how == How::Flush { MoveOptions { how: How::Post, ..options } } else { options };
-    let this = MigrationSession::begin(room, pid, Side::Home, options.pace, progress)?;
+    let this = Rc::new(MigrationSession::begin(room, pid, Side::Home, options.pace, progress)?);
     this.asker_uid.set(asker_uid);
     this.sibling.replace(sibling);
     this.as_root.set(options.as_root);
@@ -72,8 +75,34 @@ pub fn run(
             moved = this.go_out(&pidfd, options, tried >= TRIES_QUICK);
         }
     }
+    if let Err(MoveError::Body(BodyError::SharesMemory(_))) = moved
+        && !options.alone
+    {
+        moved = go_together(&this, options);
+    }
     // Whatever could not be read of it then has its reason in this.
     moved.map_err(|e| if has_ended(pid) { BodyError::Exited.into() } else { e })
+}
+
+/// Moves the process, and those with which it shares memory.
+fn go_together(this: &Rc<MigrationSession>, options: MoveOptions) -> Result<HopReport, MoveError> {
+    let mut left = group::leave_together(this, options.pace, false);
+    for tried in 1..TRIES_MAX {
+        if left.as_ref().is_err_and(MoveError::is_retryable) && !has_ended(this.pid) {
+            this.timings.borrow_mut().again();
+            left = group::leave_together(this, options.pace, tried >= TRIES_QUICK);
+        }
+    }
+    let others = left?;
+    let mut report = this.report(&this.room.args.host, group::TOGETHER);
+    for other in &others {
+        tracing::info!("process {} left with process {}: they share memory", other.pid, this.pid);
+        let theirs = other.report(&this.room.args.host, group::TOGETHER);
+        report.page_bytes += theirs.page_bytes;
+        report.frozen_bytes += theirs.page_bytes;
+    }
+    report.with = others.iter().map(|other| other.pid).collect();
+    Ok(report)
 }
 
 impl MigrationSession {

@@ -27,7 +27,7 @@ impl MigrationSession {
         self.check_rights()?;
         let observed = match observed {
             Some(observed) => observed,
-            None => ProcessSnapshot::of_running(self.pid, false)?,
+            None => ProcessSnapshot::of_running(self.pid, false, &self.sharing.borrow())?,
         };
         let at_home = observed.at_home(self.pid);
         let first = {
@@ -58,7 +58,7 @@ impl MigrationSession {
     /// meanwhile, or name and flags are those of two files that had the same number one after the
     /// other.
     fn retryable_if_changed(&self, e: MoveError, observed: &ProcessSnapshot) -> MoveError {
-        match (e, ProcessSnapshot::of_running(self.pid, false)) {
+        match (e, ProcessSnapshot::of_running(self.pid, false, &self.sharing.borrow())) {
             (MoveError::Room(why), Ok(now)) if !now.is_served_by(observed) => MoveError::Retryable(why),
             (e, _) => e,
         }

@@ -15,12 +15,14 @@ use checkpoint::{Batch, BodyError, Given, Inside, Window};
 use image::{Area, Image, Object, Opened};
 use os::awake::Awake;
 use os::inject::{Memory, REGION_BYTES};
+use os::pidfd::PidFd;
 use os::processor::Together;
 use os::ptrace::{Stopped, TraceError};
 use os::userfault::Userfault;
 use room_protocol::ToHome;
 use room_protocol::message::{Arrival, Capabilities};
 use std::collections::{BTreeSet, HashSet};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
@@ -60,10 +62,14 @@ impl Tracer {
     fn fit(&mut self, pid: i32, image: Arc<Image>) -> Result<(Memory, Vec<Window>), String> {
         let mapped = match self.arriving.states.remove(&pid) {
             Some(ArrivalState::Empty(arrival, stopped)) => self.map(stopped, image, arrival),
-            Some(ArrivalState::Mapped(mapped)) => relayout(&self.room, mapped, image),
+            Some(ArrivalState::Mapped(mapped)) => relayout(&self.room, mapped, image, &self.arriving.groups.known(pid)),
             _ => return Err("no empty process waits for this image".into()),
         };
-        let mapped = mapped.map_err(|e| e.to_string())?;
+        let learn = |mapped: MappedBody| {
+            self.arriving.groups.learn(pid, mapped.shell.inside.tid(), &mapped.given.windows)?;
+            Ok::<_, BodyError>(mapped)
+        };
+        let mapped = mapped.and_then(learn).map_err(|e| e.to_string())?;
         let memory = (mapped.shell.inside.memory().clone(), mapped.given.windows.clone());
         self.arriving.states.insert(pid, ArrivalState::Mapped(mapped));
         Ok(memory)
@@ -239,9 +245,10 @@ impl Tracer {
         checkpoint::forget(&mut inside, image::Rseq { area: rseq.area, bytes: rseq.bytes, signature: rseq.signature })?;
         let mut given = given(&arrival);
         let above = arrival.files_at + arrival.files.len() as i32;
-        given.objects = make_objects(&mut inside, &image, above)?;
+        let theirs = give_known(&mut inside, above, &self.arriving.groups.known(image.process.pid))?;
+        given.objects = make_objects(&mut inside, &image, above, &theirs)?;
         lay_out(&self.room, &mut inside, &image, &given, PrelaidMemory { region, areas: &[] })?;
-        given.windows = memories(&mut inside, &image, &given, above)?;
+        given.windows = memories(&mut inside, &image, &given, KnownMemories { above, theirs: &theirs })?;
         checkpoint::reset_actions(&mut inside)?;
         open_written(&mut inside, &Image::default(), &image, &given)?;
         let confined = self.confine_early(&mut inside, image.process.pid)?;
@@ -275,13 +282,13 @@ fn given(arrival: &Arrival) -> Given {
 }
 
 /// Makes its objects, if this kernel will tell all of them when it leaves.
-fn make_objects(inside: &mut Inside, image: &Image, above: i32) -> Result<Vec<i32>, BodyError> {
+fn make_objects(inside: &mut Inside, image: &Image, above: i32, theirs: &[Option<i32>]) -> Result<Vec<i32>, BodyError> {
     let is_semaphore = |made: &image::Made| matches!(made.object, Object::Counter { semaphore: true, .. });
     if image.objects.made.iter().any(is_semaphore) && !os::objects::tells_semaphores() {
         let why = "it has a semaphore (eventfd), which this kernel does not tell from a counter (Linux 6.5 does)";
         return Err(BodyError::NotMigratable(why.into()));
     }
-    checkpoint::make_objects(inside, image, Some(above), &[])
+    checkpoint::make_objects(inside, image, Some(above), theirs)
 }
 
 /// The content of an empty process' memory before it is laid out.
@@ -318,21 +325,36 @@ fn lay_out(
     Ok(())
 }
 
+/// Puts memories that another body has brought into an empty process, above number `above`. Gives
+/// their numbers there.
+fn give_known(inside: &mut Inside, above: i32, known: &[Option<&OwnedFd>]) -> Result<Vec<Option<i32>>, BodyError> {
+    let files: Vec<_> = known.iter().copied().flatten().map(AsFd::as_fd).collect();
+    let given = checkpoint::give(inside, &PidFd::open(inside.tid().0)?, &files)?;
+    let mut numbers = checkpoint::move_up(inside, &given, above)?.into_iter();
+    Ok(known.iter().map(|file| file.and_then(|_| numbers.next())).collect())
+}
+
 /// Makes what was laid out for an earlier image fit a later one of the same process. The earlier
-/// image, of a process that ran, had no objects.
-fn relayout(room: &Shared, mapped: MappedBody, image: Arc<Image>) -> Result<MappedBody, BodyError> {
+/// image, of a process that ran, had no objects. `known`: memories that another body has brought.
+fn relayout(
+    room: &Shared,
+    mapped: MappedBody,
+    image: Arc<Image>,
+    known: &[Option<&OwnedFd>],
+) -> Result<MappedBody, BodyError> {
     let MappedBody { arrival, mut given, mut shell, image: old } = mapped;
     let inside = &mut shell.inside;
     let above = arrival.files_at + arrival.files.len() as i32;
+    let theirs = give_known(inside, above, known)?;
     if given.objects.is_empty() {
-        given.objects = make_objects(inside, &image, above)?;
+        given.objects = make_objects(inside, &image, above, &theirs)?;
     }
     match inside.region().filter(|_| old.process.vdso != image.process.vdso) {
         // It runs another program: the kernel's pages lie elsewhere, too.
         Some(region) => lay_out(room, inside, &image, &given, PrelaidMemory { region, areas: &old.areas })?,
         None => checkpoint::relayout_memory(inside, &old.areas, &image, &given)?,
     }
-    given.windows = memories(inside, &image, &given, above)?;
+    given.windows = memories(inside, &image, &given, KnownMemories { above, theirs: &theirs })?;
     open_written(inside, &old, &image, &given)?;
     if !given.objects.is_empty() {
         shell.descriptors = os::process::descriptors(inside.tid().0)?;
@@ -370,14 +392,28 @@ fn open_written(inside: &mut Inside, old: &Image, image: &Image, given: &Given) 
     Ok(())
 }
 
-/// The image's memories, empty.
-fn memories(inside: &mut Inside, image: &Image, given: &Given, from: i32) -> Result<Vec<Window>, BodyError> {
+/// Memories that another body has brought.
+struct KnownMemories<'a> {
+    /// The lowest number for descriptors of memories.
+    above: i32,
+    /// Their descriptors, by index.
+    theirs: &'a [Option<i32>],
+}
+
+/// Makes the image's memories, empty, but for those that are here already.
+fn memories(
+    inside: &mut Inside,
+    image: &Image,
+    given: &Given,
+    known: KnownMemories<'_>,
+) -> Result<Vec<Window>, BodyError> {
     if image.objects.memories.is_empty() {
         return Ok(Vec::new());
     }
     let own = os::areas::read(inside.tid().0)?.into_iter().map(|a| (a.start, a.end));
     let taken = own.chain(image.areas.iter().map(|a| (a.start, a.end))).collect();
-    checkpoint::make_memories(inside, image, given, checkpoint::Placement { taken, lowest_fd: from, theirs: &[] })
+    let KnownMemories { above, theirs } = known;
+    checkpoint::make_memories(inside, image, given, checkpoint::Placement { taken, lowest_fd: above, theirs })
 }
 
 /// The size of what statx(2) writes.

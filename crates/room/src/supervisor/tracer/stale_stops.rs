@@ -41,7 +41,9 @@ impl Tracer {
         }
         checkpoint::as_it_was(stopped, slept, &Memory::of(host.0)?).map_err(|e| match e {
             BodyError::Os(e) => TraceError::Failed(e),
-            BodyError::Exited | BodyError::NotMigratable(_) | BodyError::Retryable(_) => TraceError::Gone,
+            BodyError::Exited | BodyError::NotMigratable(_) | BodyError::SharesMemory(_) | BodyError::Retryable(_) => {
+                TraceError::Gone
+            }
         })
     }
 }

@@ -3,6 +3,7 @@
 //! does with its state is beside this directory, in the module of the same duty.
 
 pub mod arriving;
+pub mod arriving_groups;
 pub mod births;
 pub mod bodies;
 pub mod departing;

@@ -1,5 +1,6 @@
 //! How far each body is that comes from elsewhere.
 
+use crate::supervisor::tracer::state::arriving_groups::ArrivingGroups;
 use checkpoint::{Given, Inside};
 use image::Image;
 use os::awake::Awake;
@@ -37,6 +38,8 @@ pub struct MappedBody {
 #[derive(Debug, Default)]
 pub struct Arriving {
     pub states: HashMap<i32, ArrivalState>,
+    /// Those of them that share memory with others.
+    pub groups: ArrivingGroups,
 }
 
 /// How far one is.
@@ -61,12 +64,16 @@ impl Arriving {
     /// The process is gone.
     pub fn forget(&mut self, pid: i32) {
         self.states.remove(&pid);
+        self.groups.forget(pid);
     }
 
     /// Bodies that stand, to be let run.
     pub fn take_standing(&mut self, pid: i32) -> Option<Vec<Stopped>> {
         match self.states.remove(&pid)? {
-            ArrivalState::Stands { threads, .. } => Some(threads),
+            ArrivalState::Stands { threads, .. } => {
+                self.groups.forget(pid);
+                Some(threads)
+            }
             other => {
                 self.states.insert(pid, other);
                 None
