@@ -1,5 +1,6 @@
 //! `tern move`: whose process it is, where it is, and who moves it.
 
+use std::collections::BTreeSet;
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
@@ -92,7 +93,11 @@ fn go(daemon: &Arc<Daemon>, asker: Asker<'_>, order: &MoveOrder) -> Result<Vec<H
         Some(away) => carry(daemon, asker, &away, to, wish),
         None => to.map_or(Ok(Vec::new()), |to| Ok(vec![out(daemon, asker, order, to, wish)?])),
     };
-    history::note_move(daemon, pid, Route { from: &from, to: there }, asker.by, &moved);
+    // Processes that share memory moved along.
+    let with = moved.iter().flatten().flat_map(|hop| &hop.with).copied();
+    for pid in with.chain([pid]).collect::<BTreeSet<i32>>() {
+        history::note_move(daemon, pid, Route { from: &from, to: there }, asker.by, &moved);
+    }
     moved
 }
 

@@ -133,12 +133,13 @@ END
         tern ps | awk -v a=$pid -v b=$child '$1 == a || $1 == b { print "away on", $3 }'
         touch let; until_ "grep -q 'TracerPid:.0' /proc/$child/status"
         tern move $pid n2 --json | python3 -c 'import json, sys; print([len(hop["with"]) for hop in json.load(sys.stdin)])'
+        tern why $child | grep -c "moved from n1 to n2"
         tern move --alone $pid home 2>&1 | sed s/$child/CHILD/
         touch go; wait $pid; tail -1 said"#,
     )
     .text();
     let lines: Vec<&str> = text.lines().collect();
-    let wanted = ["process CHILD, with which it shares memory, stays", "[1]", "CHILD", "3"];
+    let wanted = ["process CHILD, with which it shares memory, stays", "[1]", "1", "CHILD", "3"];
     assert!(
         lines.len() == wanted.len() && lines.iter().zip(wanted).all(|(said, wanted)| said.contains(wanted)),
         "{text}"
