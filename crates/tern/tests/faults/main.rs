@@ -127,6 +127,7 @@ grown() {
         if [ $tries -gt 1500 ]; then echo "stands still: $(grep State /proc/$pid/status)"; kill -KILL $pid; fi
     done
 }
+: > said
 $1 $2 > said 2> errors < /dev/null & pid=$!
 grown
 rate='--rate 150M'
