@@ -305,7 +305,13 @@ pub fn preliminary(pid: i32, mut image: Image) -> Image {
     const SIGNALS: usize = 64;
     image.process.pid = pid;
     image.descriptors.clear();
-    image.areas.retain(|a| !a.shows_memory());
+    // Files that are open for writing are opened when the process stands still.
+    let is_written = |area: &Area| match area.content {
+        Content::File { file, .. } => area.shared && image.files.get(file as usize).is_some_and(crate::is_written),
+        _ => false,
+    };
+    let areas = std::mem::take(&mut image.areas);
+    image.areas = areas.into_iter().filter(|a| !a.shows_memory() && !is_written(a)).collect();
     image.process.keys = image.areas.iter().filter(|a| a.key != 0).fold(0, |keys, a| keys | 1 << (a.key & 15));
     image.objects = image::Objects::default();
     image.process.actions = vec![[0; 4]; SIGNALS];

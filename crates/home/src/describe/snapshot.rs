@@ -170,7 +170,8 @@ impl ProcessSnapshot {
         let cwd = working_directory(pid)?;
         let umask = process::status(pid)?.umask;
         let files = barred::checked(pid, files.list().to_vec(), &cwd)?;
-        Ok(ProcessSnapshot { memories, raw, seen, others, memory, files, descriptors, objects, exe, cwd, umask })
+        ProcessSnapshot { memories, raw, seen, others, memory, files, descriptors, objects, exe, cwd, umask }
+            .without_kept(pid)
     }
 
     /// This, with the offsets of now, if nothing else of the descriptors has changed.
@@ -250,7 +251,8 @@ impl ProcessSnapshot {
         let cwd = process::link(pid, "cwd")?.into_os_string().into_vec();
         let umask = process::status(pid)?.umask;
         let files = files.list().to_vec();
-        Ok(ProcessSnapshot { memories, seen, others, files, descriptors, objects, cwd, umask, ..self.clone() })
+        ProcessSnapshot { memories, seen, others, files, descriptors, objects, cwd, umask, ..self.clone() }
+            .without_kept(pid)
     }
 
     /// The identities of the memories, in the order of the image.
@@ -278,6 +280,42 @@ impl ProcessSnapshot {
         let opened =
             |o: &ProcessSnapshot| o.descriptors.iter().map(|d| (d.fd, without_offset(d.opened))).collect::<Vec<_>>();
         self.files == other.files && opened(self) == opened(other) && self.cwd == other.cwd
+    }
+
+    /// The files that it has mapped shared and writable.
+    pub fn stored_in(&self) -> impl Iterator<Item = &File> {
+        let is_shown = |place: usize| {
+            let shows =
+                |a: &image::Area| matches!(a.content, image::Content::File { file, .. } if file as usize == place);
+            self.memory.areas.iter().any(|a| a.shared && shows(a))
+        };
+        let all =
+            self.files.iter().enumerate().filter(move |(place, file)| checkpoint::is_written(file) && is_shown(*place));
+        all.map(|(_, file)| file)
+    }
+
+    /// Refuses a process that keeps a descriptor at home of a file in which it would store away.
+    fn without_kept(self, pid: i32) -> Result<ProcessSnapshot, BodyError> {
+        let is_it = |fd: i32, inode: u64| {
+            let found = std::fs::metadata(format!("/proc/{pid}/fd/{fd}"));
+            found.is_ok_and(|found| found.is_file() && found.ino() == inode)
+        };
+        let kept: Vec<i32> =
+            self.descriptors.iter().filter(|d| matches!(d.opened, Opened::Home(_))).map(|d| d.fd).collect();
+        for file in self.stored_in() {
+            if let Some(fd) = kept.iter().find(|fd| is_it(**fd, file.inode)) {
+                let name = String::from_utf8_lossy(&file.path);
+                return Err(BodyError::NotMigratable(format!(
+                    "it has {name} mapped shared and writable, and its descriptor {fd} of that file stays at home"
+                )));
+            }
+        }
+        Ok(self)
+    }
+
+    /// The processes that were made since `before`.
+    pub fn new_since(&self, before: &ProcessSnapshot) -> Vec<i32> {
+        self.others.since(&before.others).processes().to_vec()
     }
 
     /// Descriptors that stay at home, each with the number of its open file among them.
@@ -462,7 +500,8 @@ fn named(area: &Area) -> Result<File, String> {
     if mounts::is_hidden(path) {
         return Err(format!("it has {} mapped, and each node has a place of its own there", path.display()));
     }
-    if area.shared && path.starts_with(mounts::SHARED_MEMORY) {
+    let stores = area.shared && (area.writable || area.has(b"mw"));
+    if area.shared && !stores && path.starts_with(mounts::SHARED_MEMORY) {
         return Err(format!("it has {} mapped shared: what others store there it must see at once", path.display()));
     }
     if let Some(file) = without_name(path, area.inode) {
@@ -470,7 +509,8 @@ fn named(area: &Area) -> Result<File, String> {
     }
     let metadata = std::fs::metadata(path).map_err(|e| format!("it has {} mapped: {e}", path.display()))?;
     if metadata.ino() == area.inode && metadata.is_file() {
-        let (path, flags) = (area.name.clone(), libc::O_RDONLY);
+        // Home holds it for the room.
+        let (path, flags) = (area.name.clone(), if stores { libc::O_RDWR } else { libc::O_RDONLY });
         return Ok(File { path, inode: area.inode, flags, removed: false });
     }
     Err(format!("it has {} mapped, and another file has that name now", path.display()))

@@ -66,8 +66,9 @@ pub struct MigrationSession {
     pub talk: Cell<u32>,
     /// The user who wants the process to leave home; 0 for root and for the policy.
     pub asker_uid: Cell<u32>,
-    /// Files of /dev/shm that the process has mapped in the room, and that home's processes may
-    /// open now.
+    /// Files that home holds for the process on its way to the room.
+    pub reserved: RefCell<Vec<homefs::server::Reserved>>,
+    /// Files that the process has mapped in the room, and that home's processes may open now.
     pub let_go: RefCell<Vec<image::File>>,
     /// The node may host the process even with root's rights.
     pub as_root: Cell<bool>,
@@ -121,6 +122,7 @@ impl MigrationSession {
             as_root: Cell::default(),
             sharing: RefCell::default(),
             group: RefCell::default(),
+            reserved: RefCell::default(),
             let_go: RefCell::default(),
         })
     }

@@ -24,6 +24,7 @@ mod start;
 mod state;
 
 pub use base::server::Server;
+pub use caching::arriving::{ReserveError, Reserved};
 pub use error::ServeError;
 pub use outlet::Outlet;
 pub use requests::access::barred;

@@ -21,6 +21,7 @@ mod inspected;
 mod kinds;
 mod large;
 mod leftovers;
+mod mapped;
 mod mpich;
 mod onward;
 mod peers;

@@ -15,10 +15,11 @@ const KINDS: &[(&str, &str, &str)] = &[
     ("k = sc(330, 0, 0)", "sc(330, 0, 0) == (k + 1 if k > 0 else k)", ""),
     ("c = ctypes.c_long(0); sc(206, 1, ctypes.byref(c))", "True", "io_setup"),
     ("f = open('x', 'w+b'); f.truncate(4096); s = mmap.mmap(f.fileno(), 4096); f.close(); os.unlink('x')", "True", ""),
+    ("f = open('x', 'w+b'); f.truncate(4096); s = mmap.mmap(f.fileno(), 4096); f.close(); s[9] = 7", "s[9] == 7", ""),
     (
-        "f = open('x', 'w+b'); f.truncate(4096); s = mmap.mmap(f.fileno(), 4096); f.close()",
-        "True",
-        "mapped shared and writable",
+        "f = open('x', 'w+b'); f.truncate(4096); s = mmap.mmap(f.fileno(), 4096); fcntl.flock(f, 2)",
+        "fcntl.flock(f, 8) is None",
+        "mapped shared and writable, and its descriptor",
     ),
     (
         "import multiprocessing; l = multiprocessing.Lock(); l.acquire()",

@@ -104,6 +104,7 @@ impl MigrationSession {
     /// Lets the original go on as the deputy of the body, which runs.
     pub fn become_deputy(&self, pidfd: &PidFd, ready: ReadyDeputy, kept: &[(u64, u64)]) -> Result<(), MoveError> {
         let ReadyDeputy { now, collected, implanted, ignored, child_flags, was_stopped, .. } = ready;
+        self.mapped_there();
         self.room.return_rights(self.pid);
         os::fault::past("committed");
         if let Err(e) = implanted.go(collected, kept, &now.written(), was_stopped) {

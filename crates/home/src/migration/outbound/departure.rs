@@ -121,7 +121,8 @@ impl MigrationSession {
             ProcessSnapshot::of(self.pid, before, !headstart.is_none(), &self.sharing.borrow())?
         };
         if now.is_served_by(&prepared.observed) {
-            return Ok(now);
+            let is_settled = self.settle_mapped(&prepared.observed, &now);
+            return if is_settled { Ok(now) } else { Err(MoveError::Changed) };
         }
         // The pages that went ahead would have to be sent again while the process stands still.
         let is_much = || checkpoint::is_much(self.pid, terms.follow_bytes).unwrap_or_default();
@@ -132,7 +133,7 @@ impl MigrationSession {
         *headstart = Headstart::default();
         self.call_off();
         *prepared = self.prepare(Some(now.clone()))?;
-        Ok(now)
+        if self.settle_mapped(&prepared.observed, &now) { Ok(now) } else { Err(MoveError::Changed) }
     }
 
     /// Collects the state of the threads of the stopped process. On failure the process runs on.

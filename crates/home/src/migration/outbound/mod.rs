@@ -154,6 +154,7 @@ impl MigrationSession {
 
     /// Has the room remove the body that was prepared.
     pub fn call_off(&self) {
+        self.mapped_here();
         self.stocked.borrow_mut().clear();
         self.room.return_rights(self.pid);
         if self.decide(HomeCommand::Release, &ToRoom::Release { pid: self.pid }).is_err() {

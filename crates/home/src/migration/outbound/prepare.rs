@@ -29,6 +29,7 @@ impl MigrationSession {
             Some(observed) => observed,
             None => ProcessSnapshot::of_running(self.pid, false, &self.sharing.borrow())?,
         };
+        self.reserve_mapped(&observed).inspect_err(|_| self.mapped_here())?;
         let at_home = observed.at_home(self.pid);
         let first = {
             let mut table = self.room.table();

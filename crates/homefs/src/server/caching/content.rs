@@ -64,7 +64,7 @@ impl Server {
             content.shared = match content.lease {
                 Lease::Held(_) => !heard,
                 Lease::Breaking(_) => true,
-                Lease::None => !heard || !self.nobody_writes(path_fd),
+                Lease::None => !heard || !(self.is_arriving(path_fd) || self.nobody_writes(path_fd)),
             };
         }
         if matches!(content.lease, Lease::Held(_)) {

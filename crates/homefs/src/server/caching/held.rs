@@ -30,8 +30,9 @@
 use crate::server::Server;
 use crate::server::state::file_id::FileId;
 use crate::server::state::handles::{Kind, Open};
+use crate::server::state::held::Stage;
 use crate::server::state::mutex::lock;
-use crate::server::state::nodes::{Node, reopen};
+use crate::server::state::nodes::reopen;
 use crate::sys;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -50,9 +51,10 @@ impl Server {
     /// number of its file system's root at home, and its inode number. Returns false if other
     /// processes have it open, or may have.
     pub fn hold(&self, called: FileId) -> bool {
-        if let Some(is_awaited) = self.held.called(called).and_then(|file| self.held.is_awaited(file)) {
-            // The processes that have it mapped move home; the next one must, too.
-            return !is_awaited;
+        if let Some(may) = self.held.called(called).and_then(|file| self.held.may_be_mapped(file)) {
+            // If a process waits for it, those that have it mapped move home; the next one must,
+            // too.
+            return may;
         }
         let is_there = |export: u16| self.root_device(export) == Some(called.device);
         let written = self.handles.written_in(is_there, called.inode);
@@ -79,7 +81,7 @@ impl Server {
     }
 
     /// Gives the room's name of the file with this path at home.
-    fn called_at(&self, path: &Path, inode: u64) -> Option<FileId> {
+    pub(crate) fn called_at(&self, path: &Path, inode: u64) -> Option<FileId> {
         let above = self.exports.iter().filter(|export| path.starts_with(&export.path));
         let export = above.max_by_key(|export| export.path.as_os_str().len())?;
         let device = rustix::fs::fstat(&export.tree).ok()?.st_dev;
@@ -88,12 +90,12 @@ impl Server {
 
     fn hold_opened(&self, file: FileId, called: FileId, open: &Arc<Open>) -> bool {
         let Ok(path) = reopen(&open.file, OFlags::PATH) else { return false };
-        if self.held.hold(file, called, path, &open.node).is_err() {
+        if self.held.hold(file, called, path).is_err() {
             return false;
         }
         // Processes that opened the file before the mark was set did not wait. So this is checked
         // after the mark.
-        let is_alone = sys::has_one_opener(open.file.as_fd()) || !is_open_elsewhere(file, self.own_pid);
+        let is_alone = sys::has_one_opener(open.file.as_fd()) || open_elsewhere(file, &[self.own_pid]).is_none();
         if !is_alone {
             self.held.release(file);
             return false;
@@ -119,11 +121,14 @@ impl Server {
         held.is_some()
     }
 
-    /// Notes that the room has closed one of its open files of a node.
-    pub(crate) fn closed_held(&self, node: &Arc<Node>) {
-        if let Some(file) = self.held.of_node(node)
-            && self.handles.written(file).is_empty()
-        {
+    /// Tells which file the room closes, if files are held.
+    pub(crate) fn may_be_held(&self, open: &Open) -> Option<FileId> {
+        (!self.held.is_empty()).then(|| FileId::of(&open.file).ok()).flatten()
+    }
+
+    /// Notes that the room has closed one of its open files of this file.
+    pub(crate) fn closed_held(&self, file: FileId) {
+        if self.held.stage(file) == Some(Stage::There) && self.handles.written(file).is_empty() {
             let _ = self.authority.with_own_rights(|| self.held.release(file));
         }
     }
@@ -155,23 +160,43 @@ impl Server {
     }
 }
 
-/// Tells whether a process of home other than this one has the file open or mapped. The kernel
+/// Finds a process of home, other than these, that has the file open or mapped. The kernel
 /// counts openers only, so it cannot tell the server's own open files (several of the room, those
 /// for locks, those that are being opened or closed) from those of others.
-fn is_open_elsewhere(file: FileId, own_pid: i32) -> bool {
+pub(crate) fn open_elsewhere(file: FileId, but: &[i32]) -> Option<i32> {
     let pids = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let mut others =
-        pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()).filter(|pid| *pid != own_pid);
-    others.any(|pid| has_open(pid, file) || has_mapped(pid, file))
+    let all = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    all.filter(|pid| !but.contains(pid)).find(|pid| has(*pid, file))
+}
+
+/// Tells whether a process has the file open or mapped.
+pub(crate) fn has(pid: i32, file: FileId) -> bool {
+    has_open(pid, file) || has_mapped(pid, file)
 }
 
 fn has_open(pid: i32, file: FileId) -> bool {
     // Another steward has tables of descriptors that are those of single threads.
-    if std::fs::read_link(format!("/proc/{pid}/exe")).ok() != std::fs::read_link("/proc/self/exe").ok() {
+    if !is_terns(pid) {
         return shows_in(&format!("/proc/{pid}/fd"), file);
     }
     let mut threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     threads.any(|thread| shows_in(&format!("{}/fd", thread.path().display()), file))
+}
+
+/// Tells whether a process runs this very program: it is another room's steward, perhaps.
+pub(crate) fn is_terns(pid: i32) -> bool {
+    std::fs::read_link(format!("/proc/{pid}/exe")).ok() == std::fs::read_link("/proc/self/exe").ok()
+}
+
+/// Tells whether a descriptor only names its file (O_PATH), as stewards do with files that their
+/// rooms know.
+fn only_names(descriptor: &std::path::Path) -> bool {
+    let Some((table, number)) = descriptor.parent().and_then(Path::parent).zip(descriptor.file_name()) else {
+        return false;
+    };
+    let text = std::fs::read_to_string(table.join("fdinfo").join(number)).unwrap_or_default();
+    let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));
+    flags.and_then(|flags| i32::from_str_radix(flags.trim(), 8).ok()).is_some_and(|flags| flags & libc::O_PATH != 0)
 }
 
 /// Tells whether a descriptor in this directory of /proc is open on the file.
@@ -179,7 +204,7 @@ fn shows_in(descriptors: &str, file: FileId) -> bool {
     let mut descriptors = std::fs::read_dir(descriptors).into_iter().flatten().flatten();
     descriptors.any(|entry| {
         let stat = std::fs::metadata(entry.path());
-        stat.is_ok_and(|stat| FileId { device: stat.dev(), inode: stat.ino() } == file)
+        stat.is_ok_and(|stat| FileId { device: stat.dev(), inode: stat.ino() } == file) && !only_names(&entry.path())
     })
 }
 

@@ -3,6 +3,7 @@
 //!
 //! Imports `base` and `state`.
 
+pub(crate) mod arriving;
 mod content;
 mod held;
 mod offers;

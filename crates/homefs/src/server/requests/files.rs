@@ -222,9 +222,10 @@ impl Server {
             Kind::Writer { .. } => {
                 // The descriptor is closed first: while it is open for writing, no lease is
                 // granted.
+                let held = self.may_be_held(&open);
                 drop(open);
                 self.writer_gone(&node);
-                self.closed_held(&node);
+                held.into_iter().for_each(|file| self.closed_held(file));
             }
             Kind::Dir(_) | Kind::Stream => {}
         }

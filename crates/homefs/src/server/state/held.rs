@@ -5,13 +5,12 @@
 
 use super::file_id::FileId;
 use super::mutex::lock;
-use super::nodes::Node;
 use super::proc_path::proc_path;
 use crate::sys;
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// The longest time for which an open at home waits for a file that the room holds.
@@ -20,13 +19,27 @@ pub const YIELDS_WITHIN: Duration = Duration::from_secs(30);
 const EVENT_BYTES: usize = 24;
 const EVENTS_AT_ONCE: usize = 64;
 
+/// Why a file is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// A process at home that alone has the file mapped is to go to the room, and runs yet. An open
+    /// by another process ends the holding.
+    Reserved,
+    /// That process stands still, and the room opens the file for it.
+    Arriving,
+    /// Processes in the room have the file mapped.
+    There,
+}
+
 /// A file that is held.
 struct Held {
+    stage: Stage,
+    /// Processes whose opens do not end a reservation.
+    owners: Vec<i32>,
     /// An O_PATH descriptor of the file.
     path: OwnedFd,
     /// The file as the room names it.
     called: FileId,
-    node: Weak<Node>,
     waiting: Vec<WaitingOpen>,
 }
 
@@ -104,20 +117,50 @@ impl HeldFiles {
     ///
     /// # Errors
     /// The file cannot be marked.
-    pub(crate) fn hold(&self, file: FileId, called: FileId, path: OwnedFd, node: &Arc<Node>) -> Result<(), Errno> {
+    pub(crate) fn hold(&self, file: FileId, called: FileId, path: OwnedFd) -> Result<(), Errno> {
         self.mark(libc::FAN_MARK_ADD, &path)?;
-        lock(&self.files).insert(file, Held { path, called, node: Arc::downgrade(node), waiting: Vec::new() });
+        let held = Held { stage: Stage::There, owners: Vec::new(), path, called, waiting: Vec::new() };
+        lock(&self.files).insert(file, held);
         Ok(())
     }
 
-    /// Tells whether an open waits for this file; `None` if the file is not held.
-    pub(crate) fn is_awaited(&self, file: FileId) -> Option<bool> {
-        lock(&self.files).get(&file).map(|held| !held.waiting.is_empty())
+    /// Holds this file for processes at home that run yet.
+    ///
+    /// # Errors
+    /// The file cannot be marked.
+    pub(crate) fn reserve(&self, file: FileId, called: FileId, path: OwnedFd, owners: &[i32]) -> Result<(), Errno> {
+        let mut files = lock(&self.files);
+        self.mark(libc::FAN_MARK_ADD, &path)?;
+        let held = Held { stage: Stage::Reserved, owners: owners.to_vec(), path, called, waiting: Vec::new() };
+        files.insert(file, held);
+        Ok(())
     }
 
-    /// Finds the held file of a node.
-    pub(crate) fn of_node(&self, node: &Arc<Node>) -> Option<FileId> {
-        lock(&self.files).iter().find(|(_, held)| held.node.as_ptr() == Arc::as_ptr(node)).map(|(id, _)| *id)
+    /// Tells whether a process of the room may map this file, too; `None` if the file is not held.
+    pub(crate) fn may_be_mapped(&self, file: FileId) -> Option<bool> {
+        lock(&self.files).get(&file).map(|held| held.stage == Stage::There && held.waiting.is_empty())
+    }
+
+    /// Why the file is held, if it is.
+    pub(crate) fn stage(&self, file: FileId) -> Option<Stage> {
+        lock(&self.files).get(&file).map(|held| held.stage)
+    }
+
+    /// Goes from one stage to the next. Returns false if the file is not held, or in another stage.
+    pub(crate) fn advance(&self, file: FileId, from: Stage, to: Stage) -> bool {
+        let mut files = lock(&self.files);
+        let held = files.get_mut(&file).filter(|held| held.stage == from);
+        held.map(|held| held.stage = to).is_some()
+    }
+
+    /// Tells whether an open waits for this file.
+    pub(crate) fn is_awaited(&self, file: FileId) -> bool {
+        lock(&self.files).get(&file).is_some_and(|held| !held.waiting.is_empty())
+    }
+
+    /// Tells whether no file is held.
+    pub(crate) fn is_empty(&self) -> bool {
+        lock(&self.files).is_empty()
     }
 
     /// Ends the holding of a file, and allows all opens that wait for it.
@@ -176,7 +219,16 @@ impl HeldFiles {
             self.allow(&request);
             return None;
         };
-        let is_first = held.waiting.is_empty();
+        if held.stage == Stage::Reserved {
+            let is_owner = held.owners.contains(&request.pid);
+            drop(files);
+            if !is_owner {
+                self.release(file);
+            }
+            self.allow(&request);
+            return None;
+        }
+        let is_first = held.waiting.is_empty() && held.stage == Stage::There;
         held.waiting.push(WaitingOpen { event: request.event, since: Instant::now() });
         is_first.then_some(held.called)
     }

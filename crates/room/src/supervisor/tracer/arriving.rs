@@ -247,10 +247,10 @@ impl Tracer {
         let above = arrival.files_at + arrival.files.len() as i32;
         let theirs = give_known(&mut inside, above, &self.arriving.groups.known(image.process.pid))?;
         given.objects = make_objects(&mut inside, &image, above, &theirs)?;
+        open_written(&mut inside, &Image::default(), &image, &given)?;
         lay_out(&self.room, &mut inside, &image, &given, PrelaidMemory { region, areas: &[] })?;
         given.windows = memories(&mut inside, &image, &given, KnownMemories { above, theirs: &theirs })?;
         checkpoint::reset_actions(&mut inside)?;
-        open_written(&mut inside, &Image::default(), &image, &given)?;
         let confined = self.confine_early(&mut inside, image.process.pid)?;
         let descriptors = os::process::descriptors(host.0)?;
         let shell = Shell { inside, descriptors, kept: rights::kept(arrival.capabilities), confined };
@@ -349,29 +349,37 @@ fn relayout(
     if given.objects.is_empty() {
         given.objects = make_objects(inside, &image, above, &theirs)?;
     }
+    open_written(inside, &old, &image, &given)?;
     match inside.region().filter(|_| old.process.vdso != image.process.vdso) {
         // It runs another program: the kernel's pages lie elsewhere, too.
         Some(region) => lay_out(room, inside, &image, &given, PrelaidMemory { region, areas: &old.areas })?,
         None => checkpoint::relayout_memory(inside, &old.areas, &image, &given)?,
     }
     given.windows = memories(inside, &image, &given, KnownMemories { above, theirs: &theirs })?;
-    open_written(inside, &old, &image, &given)?;
     if !given.objects.is_empty() {
         shell.descriptors = os::process::descriptors(inside.tid().0)?;
     }
     Ok(MappedBody { arrival, given, shell, image })
 }
 
-/// Opens what the image's descriptors write to, which it has only by name, if an `old` image had no
-/// descriptors: the process stands still now, and closes nothing.
+/// Opens what the image's descriptors and shared areas write to, which it has only by name, if an
+/// `old` image had neither: the process stands still now, and closes nothing.
 fn open_written(inside: &mut Inside, old: &Image, image: &Image, given: &Given) -> Result<(), BodyError> {
     let places = image.descriptors.iter().filter_map(|d| match d.opened {
         Opened::File { file, .. } => Some(file),
         _ => None,
     });
     let written = |place: &u32| image.files.get(*place as usize).is_some_and(checkpoint::is_written);
-    let written: BTreeSet<u32> = places.filter(written).collect();
-    if !old.descriptors.is_empty() || written.is_empty() {
+    let mapped = |image: &Image| {
+        let shown = image.areas.iter().filter(|area| area.shared).filter_map(|area| match area.content {
+            image::Content::File { file, .. } => Some(file),
+            _ => None,
+        });
+        shown.filter(written).collect::<BTreeSet<u32>>()
+    };
+    let had = !old.descriptors.is_empty() || !mapped(old).is_empty();
+    let written: BTreeSet<u32> = places.filter(written).chain(mapped(image)).collect();
+    if had || written.is_empty() {
         return Ok(());
     }
     let mut batch = inside.batch();
