@@ -149,6 +149,7 @@ const ROWS: [&[&str]; 6] = [
         "sim",
         "plot",
         "cosched",
+        "jobs",
     ],
 ];
 /// Crates of developers and tests, which are in no row.

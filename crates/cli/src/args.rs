@@ -2,6 +2,7 @@
 
 mod builds;
 mod copy;
+mod job;
 mod kill;
 mod moving;
 mod nodes;
@@ -22,6 +23,7 @@ use identity::NodeName;
 
 pub use builds::{MAKE_HELP, Make, SPREAD_HELP, Shell, Spread, SpreadOptions};
 pub use copy::{COPY_HELP, Copy, Place};
+pub use job::{JOB_HELP, JobAction, JobAdopt, JobKill, JobRun, JobWait, OneJob};
 pub use kill::{KILL_HELP, Kill};
 pub use moving::MoveArgs;
 pub use nodes::NodeList;
@@ -154,6 +156,13 @@ pub enum Command {
     Spread(Spread),
     /// Run a shell whose background jobs go to idle hosts
     Shell(Shell),
+    /// Start, list, signal and stop jobs: processes that belong together
+    #[command(after_help = JOB_HELP)]
+    Job {
+        /// The action
+        #[command(subcommand)]
+        action: JobAction,
+    },
     /// Move a running process to a node, or home
     Move(MoveArgs),
     /// Test this machine, or whether programs of this node can run on NODE

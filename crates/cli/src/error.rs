@@ -54,6 +54,20 @@ pub enum Error {
         /// The system's error.
         source: io::Error,
     },
+    /// A process of a job takes no signal from this user.
+    #[error("process {pid} of the job cannot be signalled")]
+    JobProcess {
+        /// PID of the process.
+        pid: i32,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// A job makes processes faster than they can be stopped.
+    #[error("job {job} goes on making processes")]
+    JobGrows {
+        /// The job as the user calls it.
+        job: String,
+    },
     /// The process runs at home, where nothing of tern's counts its calls.
     #[error("process {pid} is not away")]
     NotAway {

@@ -24,6 +24,18 @@ const NAMES: [&str; 31] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SignalName(Signal);
 
+impl SignalName {
+    /// Gives the signal.
+    pub(crate) fn signal(self) -> Signal {
+        self.0
+    }
+
+    /// Tells whether no program handles the signal, or puts it off.
+    pub(crate) fn ends_at_once(self) -> bool {
+        self.0 == Signal::KILL
+    }
+}
+
 impl FromStr for SignalName {
     type Err = String;
 

@@ -11,6 +11,7 @@ mod drain;
 mod error;
 mod evict;
 mod hosts;
+mod job;
 mod join;
 mod kill;
 mod moving;
@@ -98,9 +99,15 @@ pub fn main(command: &Command, dirs: &Dirs, host: Host) -> u8 {
         Ok(status) => status,
         Err(e) => {
             e.print();
-            e.status(matches!(command, Command::Run(_) | Command::Sh(_) | Command::Spread(_)))
+            e.status(is_for_a_command(command))
         }
     }
+}
+
+/// Tells whether the exit status is that of a command which tern runs, as with env(1).
+fn is_for_a_command(command: &Command) -> bool {
+    use args::JobAction::Run;
+    matches!(command, Command::Run(_) | Command::Sh(_) | Command::Spread(_) | Command::Job { action: Run(_) })
 }
 
 fn execute(command: &Command, dirs: &Dirs, host: Host) -> Result<u8, Error> {
@@ -147,6 +154,7 @@ fn execute(command: &Command, dirs: &Dirs, host: Host) -> Result<u8, Error> {
         Command::Make(args) => spread::make(dirs, args, host),
         Command::Spread(args) => spread::spread(dirs, args, host),
         Command::Shell(args) => spread::shell(dirs, args, host),
+        Command::Job { action } => job::job(dirs, action, host),
         Command::Move(args) => {
             let legs = moving::relocate(dirs, args, host)?;
             Ok(show(args.output, &legs, String::new))

@@ -12,6 +12,7 @@ pub mod facts;
 pub mod guests;
 pub mod history;
 pub mod hosts;
+pub mod jobs;
 pub mod moves;
 pub mod nodes;
 pub mod paths;

@@ -17,6 +17,7 @@ use crate::facts::{Finding, Load};
 use crate::guests::{HostedGuest, Insist, Remaining, Whom};
 use crate::history::Event;
 use crate::hosts::{HeldHosts, HostsOrder};
+use crate::jobs::{JobRequest, JobRow};
 use crate::moves::{HopReport, MoveOptions, Progress, Sibling};
 use crate::power::PowerOrder;
 use crate::queues::RoomQueues;
@@ -199,6 +200,8 @@ pub enum Request {
         /// The order to its sampler.
         sampling: Sampling,
     },
+    /// About jobs. Answered by [`Answer::Jobs`].
+    Job(JobRequest),
     /// Coschedule the tasks of a job that are away (root). Answered by [`Answer::Coscheduled`].
     Coschedule(JobOrder),
 }
@@ -329,6 +332,8 @@ pub enum Answer {
     Queues(Vec<RoomQueues>),
     /// The answer to [`Request::Sample`].
     Sampled(Sampled),
+    /// The answer to [`Request::Job`]: the jobs, in the order of their beginning.
+    Jobs(Vec<JobRow>),
     /// The answer to [`Request::Coschedule`]: an entry for each node that hosts tasks of the job.
     Coscheduled(Vec<JobOnNode>),
 }

@@ -1,8 +1,8 @@
 //! The processes of a job: those that were named, and their descendants.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use serde::{Deserialize, Serialize};
+use jobs::{Family, Process, ProcessKey};
 
 /// Programs that start and connect the tasks of parallel jobs, as the kernel names them (15 bytes
 /// at most). A job cannot do without them: a stopped PVM daemon is given up by the others.
@@ -26,31 +26,9 @@ const DAEMONS: [&str; 15] = [
 /// The other names of `mpiexec.openmpi`, and of this program.
 const OTHER_DAEMONS: [&str; 8] = ["orterun", "prterun", "pvm", "pvmgs", "ternd", "tern", "tern-lab", "sshd"];
 
-/// A process that cannot be mistaken for a later one with the same number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct ProcessKey {
-    /// Number of the process (PID).
-    pub pid: i32,
-    /// Moment at which the process began, ticks since the machine did.
-    pub began: u64,
-}
-
-/// A process of the machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Process {
-    /// The process itself.
-    pub key: ProcessKey,
-    /// PID of the parent.
-    pub parent: i32,
-    /// The kernel's name of the program, 15 bytes at most.
-    pub name: String,
-}
-
-impl Process {
-    /// Tells whether the process starts or connects tasks, and is none.
-    pub fn is_daemon(&self) -> bool {
-        DAEMONS.contains(&self.name.as_str()) || OTHER_DAEMONS.contains(&self.name.as_str())
-    }
+/// Tells whether the process starts or connects tasks, and is none.
+pub fn is_daemon(process: &Process) -> bool {
+    DAEMONS.contains(&process.name.as_str()) || OTHER_DAEMONS.contains(&process.name.as_str())
 }
 
 /// A job: the processes that were named when it was registered, and all that descend from them. A
@@ -58,7 +36,7 @@ impl Process {
 #[derive(Clone, Debug, Default)]
 pub struct Job {
     /// All processes of the job, with daemons.
-    family: BTreeSet<ProcessKey>,
+    family: Family,
     /// Those that are tasks.
     tasks: BTreeSet<ProcessKey>,
 }
@@ -66,27 +44,19 @@ pub struct Job {
 impl Job {
     /// Begins with these processes, which are found by the first [`update`](Self::update).
     pub fn of(named: impl IntoIterator<Item = ProcessKey>) -> Job {
-        Job { family: named.into_iter().collect(), tasks: BTreeSet::new() }
+        Job { family: Family::of(named), tasks: BTreeSet::new() }
     }
 
     /// Adds processes, which are found by the next [`update`](Self::update).
     pub fn add(&mut self, named: impl IntoIterator<Item = ProcessKey>) {
-        self.family.extend(named);
+        self.family.add(named);
     }
 
     /// Notes which processes the machine has now.
     pub fn update(&mut self, processes: &[Process]) {
-        let present: BTreeMap<i32, &Process> = processes.iter().map(|process| (process.key.pid, process)).collect();
-        self.family.retain(|key| present.get(&key.pid).is_some_and(|process| process.key == *key));
-        let mut children: BTreeMap<i32, Vec<ProcessKey>> = BTreeMap::new();
-        processes.iter().for_each(|process| children.entry(process.parent).or_default().push(process.key));
-        let mut pending: Vec<ProcessKey> = self.family.iter().copied().collect();
-        while let Some(key) = pending.pop() {
-            let new = children.get(&key.pid).into_iter().flatten().filter(|child| self.family.insert(**child));
-            pending.extend(new);
-        }
-        let is_task = |key: &&ProcessKey| present.get(&key.pid).is_some_and(|process| !process.is_daemon());
-        self.tasks = self.family.iter().filter(is_task).copied().collect();
+        self.family.update(processes);
+        let tasks = processes.iter().filter(|process| self.family.contains(process.key) && !is_daemon(process));
+        self.tasks = tasks.map(|process| process.key).collect();
     }
 
     /// Gives the tasks as of the last update: all processes but daemons.
@@ -96,12 +66,12 @@ impl Job {
 
     /// Tells whether all processes of the job have ended.
     pub fn has_ended(&self) -> bool {
-        self.family.is_empty()
+        self.family.has_ended()
     }
 
     /// Tells whether the process belongs to the job.
     pub fn contains(&self, key: ProcessKey) -> bool {
-        self.family.contains(&key)
+        self.family.contains(key)
     }
 }
 

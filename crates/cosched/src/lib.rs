@@ -37,8 +37,9 @@ mod windows;
 
 pub use cpu_use::DecayedUse;
 pub use curves::{Experiment, NodeCode, NodeCodeTable, measure};
-pub use job::{Job, Process, ProcessKey};
+pub use job::{Job, is_daemon};
 pub use job_mode::{JobMode, ModeName, UnknownModeName};
+pub use jobs::{Process, ProcessKey};
 pub use local_share::{LocalShare, LocalShareError, Preference};
 pub use local_turns::{LocalTurn, LocalTurns};
 pub use order::{Arrival, Dispatch, Entry, OrderList};

@@ -21,8 +21,8 @@ use crate::dial::Session;
 use crate::moving::{MoveOrder, Tool};
 use crate::why::why;
 use crate::{
-    Error, account_names, accounts, calls, coscheduling, draining, evict, evictions, hosted, hosts, leave, log, moving,
-    pair, policy_answers, power, queues, rooms, sampling, suspending, suspension,
+    Error, account_names, accounts, calls, coscheduling, draining, evict, evictions, hosted, hosts, jobs, leave, log,
+    moving, pair, policy_answers, power, queues, rooms, sampling, suspending, suspension,
 };
 
 /// Longest validity of an invitation, seconds: 30 days.
@@ -76,6 +76,7 @@ pub(crate) fn answer(
         Request::Evictions { lines } => evicted(daemon, peer, lines),
         Request::Usage { days } => Ok(Answer::Usage(accounts::report(daemon, peer, days))),
         Request::Sample { node, sampling } => sample(daemon, peer, &node, sampling),
+        Request::Job(request) => Ok(Answer::Jobs(jobs::obey(daemon, peer, request)?)),
         Request::Coschedule(order) => coschedule(daemon, peer, &order),
         Request::Queues => Ok(Answer::Queues(queues::queues(daemon, peer))),
         Request::Presence(word) => Ok(note_presence(daemon, peer, word)),

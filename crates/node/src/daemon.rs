@@ -19,6 +19,7 @@ use crate::coscheduled::Coscheduled;
 use crate::departure::Departure;
 use crate::drain_state::Drains;
 use crate::evictions::Evictions;
+use crate::jobs::Jobs;
 use crate::load::Meter;
 use crate::locks::lock;
 use crate::members::{Known, Table};
@@ -89,6 +90,7 @@ pub(crate) struct Daemon {
     pub(crate) meter: Meter,
     pub(crate) policy: Policy,
     pub(crate) pins: Pins,
+    pub(crate) jobs: Jobs,
     pub(crate) rights: RightsOnNodes,
     pub(crate) balance: Balance,
     pub(crate) evictions: Evictions,
@@ -146,6 +148,7 @@ impl Daemon {
             balance: Balance::load(&options.run_dir),
             experience: Mutex::default(),
             pins: Pins::load(&options.run_dir),
+            jobs: Jobs::load(&options.run_dir),
             rights: RightsOnNodes::load(&identity)?,
             evictions: Evictions::default(),
             recalls: Recalls::default(),

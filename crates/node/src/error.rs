@@ -132,6 +132,17 @@ pub enum Error {
         /// The reason, in words.
         why: &'static str,
     },
+    /// An order about a job.
+    #[error(transparent)]
+    Job(#[from] ::jobs::JobError),
+    /// A job that is to be made of too many processes, or of none.
+    #[error("a job is made of 1 to {most} processes, not of {named}")]
+    JobProcesses {
+        /// The number of processes that were named.
+        named: usize,
+        /// The most that may be.
+        most: usize,
+    },
     /// Not allowed to this user.
     #[error("{what} is for root")]
     NotAllowed {
@@ -187,7 +198,11 @@ impl Error {
             Error::NotAllowed { .. } | Error::RootStaysHome { .. } | Error::Caller(_) => libc::EPERM,
             Error::StaysHome { .. } | Error::Confined { .. } => libc::EOPNOTSUPP,
             Error::NotMoved { .. } => libc::EBUSY,
-            Error::Setting(_) | Error::NodeRights { .. } | Error::Loopback { .. } => libc::EINVAL,
+            Error::Setting(_)
+            | Error::NodeRights { .. }
+            | Error::Loopback { .. }
+            | Error::Job(_)
+            | Error::JobProcesses { .. } => libc::EINVAL,
             Error::Codec(_) => libc::EPROTO,
             Error::Identity(_)
             | Error::File { .. }

@@ -32,6 +32,7 @@ mod history;
 mod hosted;
 mod hosting;
 mod hosts;
+mod jobs;
 mod leave;
 mod load;
 mod local;
@@ -117,6 +118,7 @@ async fn serve_all(options: Options, identity: Identity, runtime: tokio::runtime
     let (swim, commands) = swim::commands::Swim::channel();
     let daemon = Arc::new(Daemon::new(Options { listen, ..options }, identity, swim, runtime)?);
     measuring::start(Arc::clone(&daemon)).map_err(|e| Error::socket("start a thread", e))?;
+    jobs::start(Arc::clone(&daemon)).map_err(|e| Error::socket("start a thread", e))?;
     hosts::start(Arc::clone(&daemon)).map_err(|e| Error::socket("start a thread", e))?;
     accounts::start(Arc::clone(&daemon)).map_err(|e| Error::socket("start a thread", e))?;
     draining::start(Arc::clone(&daemon)).map_err(|e| Error::socket("start a thread", e))?;

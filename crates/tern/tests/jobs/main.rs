@@ -1,17 +1,16 @@
-//! Interactive programs on a terminal: natively and placed the same steps, with the same to be
-//! seen.
+//! Jobs: processes that belong together, as `tern job` starts, lists, signals and stops them.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 #[path = "../common/mod.rs"]
 mod common;
-mod pty;
 
+use std::process::Child;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use lab::Lab;
-use pty::Session;
+use common::eventually;
+use lab::{Lab, Output};
 
-/// One lab for all tests; it goes down with the last.
+/// The lab that all tests share; the last test that holds it takes it down.
 fn shared() -> Arc<Lab> {
     static SHARED: Mutex<Weak<Lab>> = Mutex::new(Weak::new());
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -22,253 +21,125 @@ fn shared() -> Arc<Lab> {
     })
 }
 
-/// A program of home on a terminal, natively or placed on n2. It ends by itself after a minute, by
-/// an alarm: timeout(1) would send it every Ctrl-C a second time.
-fn on_terminal(lab: &Lab, placed: bool, words: &[&str]) -> Session {
-    // No daemon of this machine's, no file of its user's, decides what is shown.
-    let mut argv: Vec<&str> =
-        "env -u BASH_ENV PS1=>> TERM=dumb INPUTRC=/dev/null HISTFILE= LC_ALL=C".split(' ').collect();
-    argv.extend(["perl", "-e", "alarm 60; exec @ARGV"]);
-    argv.extend(if placed { &["tern", "run", "--on", "n2", "--"][..] } else { &[] });
-    argv.extend(words);
-    Session::start(lab.in_node("n1", argv))
+fn at_home(lab: &Lab, script: &str) -> Output {
+    lab.exec("n1", ["timeout", "--foreground", "60", "bash", "-c", script]).unwrap()
 }
 
-/// Runs the same at home and away.
-fn both(words: &[&str], steps: impl Fn(&mut Session)) {
-    both_end(words, 0, steps);
+fn as_user(lab: &Lab, user: u32, words: &str) -> Output {
+    at_home(lab, &format!("setpriv --reuid {user} --regid {user} --clear-groups -- {words}"))
 }
 
-/// As [`both`], with this exit status.
-fn both_end(words: &[&str], status: i32, steps: impl Fn(&mut Session)) {
+/// What `tern job show NAME --json` prints; `None` if there is no such job.
+fn shown(lab: &Lab, name: &str) -> Option<serde_json::Value> {
+    let output = at_home(lab, &format!("tern job show {name} --json"));
+    output.status.success().then(|| serde_json::from_str(&output.text()).unwrap())
+}
+
+/// The commands of a job's processes, with their nodes and states.
+fn processes(lab: &Lab, name: &str) -> Vec<(String, Option<String>, String)> {
+    let job = shown(lab, name).unwrap_or_default();
+    let rows = job["processes"].as_array().cloned().unwrap_or_default();
+    let text = |value: &serde_json::Value| value.as_str().map(str::to_owned);
+    rows.iter().map(|row| (text(&row["command"]).unwrap(), text(&row["node"]), text(&row["state"]).unwrap())).collect()
+}
+
+/// A job with a child, an orphan that leads a session of its own, and a process on n2.
+fn begin(lab: &Lab, name: &str) -> Child {
+    let script = "sleep 1001 & (setsid sleep 1002 &); tern run --on n2 -- sleep 1003; exit 7";
+    let child = lab.spawn("n1", ["tern", "job", "run", "--name", name, "sh", "-c", script]).unwrap();
+    eventually("all processes of the job are there", || {
+        let all = processes(lab, name);
+        let has = |word: &str, node: Option<&str>| all.iter().any(|p| p.0.ends_with(word) && p.1.as_deref() == node);
+        all.len() == 4 && has("1001", None) && has("1002", None) && has("1003", Some("n2"))
+    });
+    child
+}
+
+#[test]
+fn a_job_is_all_that_its_command_starts() {
     let lab = shared();
-    for placed in [false, true] {
-        let mut session = on_terminal(&lab, placed, words);
-        steps(&mut session);
-        assert_eq!(session.ends().code(), Some(status), "placed: {placed}");
-    }
-}
-
-const BASH: &[&str] = &["bash", "--norc", "--noprofile", "-i"];
-
-/// Types a command, and waits until it is in the foreground.
-fn run(session: &mut Session, command: &str) -> i32 {
-    let shell = session.foreground();
-    session.keys(command);
-    session.foreground_other_than(shell);
-    shell
+    let mut command = begin(&lab, "whole");
+    assert!(at_home(&lab, "pkill -f '^sleep 1003'").status.success());
+    assert_eq!(command.wait().unwrap().code(), Some(7), "the status of the command");
+    // What it left behind is the job's still.
+    assert_eq!(processes(&lab, "whole").len(), 2);
+    let killed = at_home(&lab, "tern job kill whole --json");
+    assert!(killed.status.success(), "{}", killed.errors());
+    assert_eq!(at_home(&lab, "tern job wait whole --for 30s").status.code(), Some(0));
+    // A job that has ended is waited for, too; one that never was is not.
+    assert_eq!(at_home(&lab, "tern job wait whole").status.code(), Some(0));
+    let unknown = at_home(&lab, "tern job wait never");
+    assert_eq!((unknown.status.code(), unknown.errors().contains("there is no job never")), (Some(1), true));
 }
 
 #[test]
-fn a_shell_controls_its_jobs() {
-    both(BASH, |session| {
-        session.shows(">>");
-        // A shell's child does not stop before it has its own program.
-        session.keys("sh -c 'echo run\"\"ning; exec sleep 1000'\n");
-        session.shows("\nrunning\r\n");
-        session.keys("\x1a");
-        session.shows("Stopped");
-        session.shows(">>");
-        run(session, "fg\n");
-        session.keys("\x03");
-        session.shows("^C");
-        session.shows(">>");
-        session.keys("echo status=$?\n");
-        session.shows("\nstatus=130");
-        session.shows(">>");
-        session.keys("sleep 1000 & kill -STOP %1; while [ -z \"$(jobs -s)\" ]; do sleep 0.01; done; jobs\n");
-        session.shows("\n[1]+  Stopped");
-        session.shows(">>");
-        session.keys("bg; jobs\n");
-        session.shows("Running");
-        session.shows(">>");
-        session.keys("kill %1; wait %1; echo status=$?\n");
-        session.shows("\nstatus=143");
-        session.shows(">>");
-        session.keys("exit 0\n");
-    });
-}
-
-#[test]
-fn the_background_may_not_read() {
-    both(BASH, |session| {
-        session.shows(">>");
-        session.keys("cat & while [ -z \"$(jobs -s)\" ]; do sleep 0.01; done; jobs\n");
-        session.shows("\n[1]+  Stopped                 cat");
-        session.shows(">>");
-        run(session, "fg\n");
-        session.keys("line\n");
-        session.shows("line\r\nline\r\n");
-        session.keys("\x04");
-        session.shows(">>");
-        session.keys("stty tostop; echo out & while [ -z \"$(jobs -s)\" ]; do sleep 0.01; done; stty -tostop; fg\n");
-        session.shows("\nout\r\n");
-        session.shows(">>");
-        session.keys("exit 0\n");
-    });
-}
-
-#[test]
-fn a_pipeline_is_one_job() {
-    both(BASH, |session| {
-        session.shows(">>");
-        run(session, "while read l; do echo got $l >&2; echo $l; done | sort | uniq -c\n");
-        for line in ["b", "a", "b"] {
-            session.keys(&format!("{line}\n"));
-            // What is not read yet would be lost with Ctrl-Z.
-            session.shows(&format!("got {line}\r\n"));
-        }
-        session.keys("\x1a");
-        session.shows("Stopped");
-        session.shows(">>");
-        run(session, "fg\n");
-        session.keys("c\n\x04");
-        session.shows("1 a\r\n");
-        session.shows("2 b\r\n");
-        session.shows("1 c\r\n");
-        session.shows(">>");
-        session.keys("exit 0\n");
-    });
-}
-
-#[test]
-fn windows_change_their_size() {
-    both(BASH, |session| {
-        session.shows(">>");
-        session.keys("trap 'echo told $(stty size)' WINCH; echo $(stty size)\n");
-        session.shows("\n24 80\r\n>>");
-        session.resize(33, 77);
-        session.keys("\n");
-        session.shows("told 33 77");
-        session.keys("exit 0\n");
-    });
-}
-
-#[test]
-fn a_closed_window_hangs_up() {
+fn a_suspended_job_stands_still_everywhere() {
     let lab = shared();
-    for placed in [false, true] {
-        let mut session = on_terminal(&lab, placed, BASH);
-        session.shows(">>");
-        run(&mut session, "sleep 1000\n");
-        let mut child = session.hang_up();
-        // The tool that enters the node passes the death on.
-        assert!(!child.wait().unwrap().success());
+    let mut command = begin(&lab, "still");
+    assert!(at_home(&lab, "tern job suspend still").status.success());
+    eventually("all stand still", || processes(&lab, "still").iter().all(|process| process.2 == "T"));
+    assert_eq!(shown(&lab, "still").unwrap()["suspended"], true);
+    assert_eq!(at_home(&lab, "tern job wait still --for 200ms").status.code(), Some(1));
+    assert!(at_home(&lab, "tern job resume still").status.success());
+    eventually("all go on", || processes(&lab, "still").iter().all(|process| process.2 == "S"));
+    assert!(at_home(&lab, "tern job kill -s KILL still").status.success());
+    assert_eq!(at_home(&lab, "tern job wait still").status.code(), Some(0));
+    command.wait().unwrap();
+}
+
+/// A chain of processes that grows all the time: none escapes.
+#[test]
+fn a_job_that_grows_is_killed_whole() {
+    let lab = shared();
+    let script = "grow() { sleep 0.02; grow & wait; }; grow";
+    let mut command = lab.spawn("n1", ["tern", "job", "run", "--name", "grows", "bash", "-c", script]).unwrap();
+    eventually("it grows", || processes(&lab, "grows").len() > 20);
+    assert!(at_home(&lab, "tern job suspend grows && tern job kill -s KILL grows").status.success());
+    assert_eq!(at_home(&lab, "tern job wait grows --for 30s").status.code(), Some(0));
+    command.wait().unwrap();
+    let left = at_home(&lab, "ps -e -o args= | grep -c '[g]row()'");
+    assert_eq!(left.text().trim(), "0");
+}
+
+#[test]
+fn running_processes_become_a_job() {
+    let lab = shared();
+    let begun = at_home(&lab, "sh -c 'sleep 1004 & sleep 1005 & wait' > /dev/null 2>&1 & echo $!");
+    let pid = begun.text();
+    let adopted = at_home(&lab, &format!("tern job adopt --name taken {pid}"));
+    assert!(adopted.status.success(), "{}", adopted.errors());
+    assert_eq!(processes(&lab, "taken").len(), 3);
+    let again = at_home(&lab, &format!("tern job adopt {pid}"));
+    assert!(again.errors().contains("belongs to job taken"), "{}", again.errors());
+    let name_in_use = at_home(&lab, "tern job run --name taken true");
+    assert_eq!(name_in_use.status.code(), Some(125));
+    assert!(name_in_use.errors().contains("there is a job taken already"), "{}", name_in_use.errors());
+    assert!(at_home(&lab, "tern job kill taken && tern job wait taken --for 30s").status.success());
+}
+
+#[test]
+fn users_have_jobs_of_their_own() {
+    let lab = shared();
+    let begun = as_user(&lab, 2021, "sh -c 'sleep 1006 > /dev/null 2>&1 & echo $!'");
+    let pid = begun.text();
+    let stolen = as_user(&lab, 2022, &format!("tern job adopt {pid}"));
+    assert!(stolen.errors().contains("another user's process"), "{}", stolen.errors());
+    let own = as_user(&lab, 2021, &format!("tern job adopt --name own {pid}"));
+    assert!(own.status.success(), "{}", own.errors());
+    for words in ["show own", "kill own", "suspend own", "wait own"] {
+        let other = as_user(&lab, 2022, &format!("tern job {words}"));
+        assert!(other.errors().contains("there is no job own"), "{words}: {}", other.errors());
     }
-    let left = || lab.processes("n2").unwrap().iter().any(|pid| is_named(*pid, "sleep"));
-    while left() {
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
-}
-
-fn is_named(pid: i32, name: &str) -> bool {
-    std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() == name)
+    assert_eq!(as_user(&lab, 2022, "tern job ls --json").text().trim(), "[]");
+    let killed = as_user(&lab, 2021, "tern job kill own --json");
+    assert!(killed.status.success(), "{}", killed.errors());
+    assert_eq!(as_user(&lab, 2021, "tern job wait own --for 30s").status.code(), Some(0));
 }
 
 #[test]
-fn terminals_have_names() {
-    both(BASH, |session| {
-        session.shows(">>");
-        session.keys("case $(tty) in /dev/pts/*) echo na\"\"med;; esac; test -c $(tty) && echo is o\"\"ne\n");
-        session.shows("named");
-        session.shows("is one");
-        session.shows(">>");
-        session.keys("read -s -p pass: word < /dev/tty; echo; echo got $word > /dev/tty\n");
-        session.shows("\npass:");
-        session.keys("secret\n");
-        let after = session.shows("got secret");
-        assert!(!after.starts_with("secret"), "{after}");
-        session.shows(">>");
-        session.keys("exit 0\n");
-    });
-}
-
-#[test]
-fn programs_make_terminals() {
-    // The inner terminal has the outer one's size, its own name, and keys that send signals. What
-    // says "ready" is what is interrupted: a dash that is about to fork would wait for a child that
-    // the key did not reach.
-    let inner = r#"stty size; tty | grep -c /dev/pts/; exec perl -e '$| = 1; print "ready\n"; sleep 1000'"#;
-    both_end(&["script", "-qec", inner, "/dev/null"], 130, |session| {
-        session.shows("24 80\r\n1\r\n");
-        session.shows("ready\r\n");
-        session.keys("\x03");
-        session.shows("^C");
-    });
-}
-
-#[test]
-fn an_editor() {
-    both(
-        &[
-            "env",
-            "TERM=xterm",
-            "sh",
-            "-c",
-            "cd $(mktemp -d) && printf 'one\\ntwo\\n' > text && vim -u NONE -N text; cat text",
-        ],
-        |session| {
-            session.shows("\"text\" 2");
-            session.keys("Goadded\x1b:wq\r");
-            session.shows("written");
-            session.shows("one\r\ntwo\r\nadded\r\n");
-        },
-    );
-}
-
-#[test]
-fn a_pager() {
-    both(&["env", "TERM=xterm", "LESS=", "sh", "-c", "seq 500 | less"], |session| {
-        session.shows("\n23\r\n");
-        session.keys("/^4[0-9]7$\r");
-        session.shows("429");
-        session.keys("G");
-        session.shows("500");
-        session.keys("q");
-    });
-}
-
-#[test]
-fn an_interpreter_that_is_talked_to() {
-    both(&["python3", "-q"], |session| {
-        session.shows(">>> ");
-        session.keys("6 * 7\n");
-        session.shows("\n42\r\n>>> ");
-        // Short naps: Python misses a signal between its last look at its flags and the call that
-        // sleeps, at home too.
-        session.keys("import time; print('n' 'ap'); any(time.sleep(0.1) for _ in iter(int, 1))\n");
-        session.shows("nap\r\n");
-        session.keys("\x03");
-        session.shows("KeyboardInterrupt");
-        session.shows(">>> ");
-        session.keys("exit()\n");
-    });
-}
-
-#[test]
-fn a_script_that_expects() {
-    let script = r#"
-        set timeout 50
-        spawn bash --norc --noprofile
-        expect ">>"
-        send "stty size; echo \$((6*7))\r"
-        expect "42\r"
-        send "exit 3\r"
-        expect eof
-        lassign [wait] pid id error status
-        puts "it said $status"
-        exit 5"#;
-    both_end(&["expect", "-c", script], 5, |session| {
-        session.shows("it said 3");
-    });
-}
-
-#[test]
-fn a_display_of_processes() {
-    both(&["env", "TERM=xterm", "top", "-d", "0.2"], |session| {
-        session.shows("PID");
-        // A process of home is among them.
-        session.shows("tern-lab");
-        session.keys("q");
-    });
+fn a_command_that_cannot_run_has_the_status_of_env() {
+    let lab = shared();
+    assert_eq!(at_home(&lab, "tern job run nosuch").status.code(), Some(127));
+    assert_eq!(at_home(&lab, "tern job run /etc/passwd").status.code(), Some(126));
+    assert_eq!(at_home(&lab, "tern job run sh -c 'kill -TERM $$'; echo $?").text().trim(), "143");
 }

@@ -280,7 +280,8 @@ impl Registered {
 
     /// A task may have started a daemon, which was born in the job's groups.
     fn release_daemons(&self, processes: &[Process]) {
-        for process in processes.iter().filter(|process| self.job.contains(process.key) && process.is_daemon()) {
+        for process in processes.iter().filter(|process| self.job.contains(process.key) && cosched::is_daemon(process))
+        {
             if let Some(stop) = &self.stop {
                 stop.release(process.key.pid);
             }
