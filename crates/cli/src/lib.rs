@@ -106,8 +106,10 @@ pub fn main(command: &Command, dirs: &Dirs, host: Host) -> u8 {
 
 /// Tells whether the exit status is that of a command which tern runs, as with env(1).
 fn is_for_a_command(command: &Command) -> bool {
-    use args::JobAction::Run;
-    matches!(command, Command::Run(_) | Command::Sh(_) | Command::Spread(_) | Command::Job { action: Run(_) })
+    match command {
+        Command::Job { action } => matches!(action, args::JobAction::Run(_)),
+        command => matches!(command, Command::Run(_) | Command::Sh(_) | Command::Spread(_)),
+    }
 }
 
 fn execute(command: &Command, dirs: &Dirs, host: Host) -> Result<u8, Error> {

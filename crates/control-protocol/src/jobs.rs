@@ -32,14 +32,14 @@ pub enum JobRequest {
     },
     /// Note that the user has had a job stop or go on. Answered likewise.
     Suspended {
-        /// The job.
+        /// The job that is meant.
         job: JobSeeker,
         /// The job stands still.
         suspended: bool,
     },
 }
 
-/// A job.
+/// A job of the home.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobRow {
     /// The number of the job.
@@ -71,6 +71,6 @@ pub struct JobProcess {
     pub state: char,
     /// CPU time so far, microseconds.
     pub cpu_us: u64,
-    /// Memory, bytes.
+    /// Memory of its own, bytes.
     pub rss_bytes: u64,
 }

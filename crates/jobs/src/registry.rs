@@ -53,7 +53,7 @@ impl fmt::Display for JobSeeker {
     }
 }
 
-/// A job.
+/// A job of the home.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
     /// The name, which no other job of the user has at the time.

@@ -1,7 +1,6 @@
 //! What the tool is answered, but for placing.
 
 use std::os::fd::BorrowedFd;
-use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -19,6 +18,7 @@ use packet::Peer;
 use crate::daemon::Daemon;
 use crate::dial::Session;
 use crate::moving::{MoveOrder, Tool};
+use crate::owners::owner_or_root;
 use crate::why::why;
 use crate::{
     Error, account_names, accounts, calls, coscheduling, draining, evict, evictions, hosted, hosts, jobs, leave, log,
@@ -253,13 +253,6 @@ fn guests(daemon: &Daemon, peer: Peer) -> Vec<HostedGuest> {
         _ => HostedGuest { command: String::new(), ..guest },
     };
     evict::listed(daemon).into_iter().map(shown).collect()
-}
-
-/// User of the process, if it is the one who asks, or root asks.
-pub(crate) fn owner_or_root(peer: Peer, pid: i32, what: &'static str) -> Result<u32, Error> {
-    let path = format!("/proc/{pid}");
-    let owner = std::fs::metadata(&path).map_err(|e| Error::file("find process", path, e))?.uid();
-    if peer.uid == 0 || peer.uid == owner { Ok(owner) } else { Err(Error::NotAllowed { what }) }
 }
 
 fn calls_of(daemon: &Arc<Daemon>, peer: Peer, pid: i32, family: bool) -> Result<Answer, Error> {

@@ -19,7 +19,7 @@ use crate::coscheduled::Coscheduled;
 use crate::departure::Departure;
 use crate::drain_state::Drains;
 use crate::evictions::Evictions;
-use crate::jobs::Jobs;
+use crate::job_registry::Jobs;
 use crate::load::Meter;
 use crate::locks::lock;
 use crate::members::{Known, Table};

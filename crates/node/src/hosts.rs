@@ -11,11 +11,11 @@ use control_protocol::peer::{PeerAnswer, PeerRequest};
 use packet::Peer;
 
 use crate::Error;
-use crate::answers::owner_or_root;
 use crate::daemon::Daemon;
 use crate::dial::Session;
 use crate::hosted::{self, Process};
 use crate::locks::lock;
+use crate::owners::owner_or_root;
 use crate::program_hosts::Owner;
 
 /// Wishes that are not fulfilled are looked at so often.

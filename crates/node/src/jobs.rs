@@ -1,64 +1,23 @@
-//! The jobs of this home: `jobs.json` in the run directory, so that the next daemon knows them too.
-//! The rules are pure ([`::jobs::Registry`]).
+//! What users ask about the jobs of this home, and order.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use ::jobs::{Job, JobId, JobSeeker, NewJob, Process, ProcessKey, Registry};
+use ::jobs::{Job, JobId, JobSeeker, NewJob, ProcessKey, Registry};
 use control_protocol::jobs::{JobProcess, JobRequest, JobRow, NAMED_MAX};
 use control_protocol::steward::Guest;
 use packet::Peer;
 
 use crate::Error;
-use crate::answers::owner_or_root;
 use crate::daemon::Daemon;
-use crate::locks::lock;
+use crate::job_registry::processes;
+use crate::owners::owner_or_root;
 use crate::rooms;
 
-/// Name of the file.
-const FILE: &str = "jobs.json";
 /// New processes of jobs are looked for so often. An orphan whose parent began and ended between
 /// two looks is found by the job's keeper alone.
 const LOOKED_EVERY: Duration = Duration::from_secs(2);
-
-/// The registry, and its file.
-pub(crate) struct Jobs {
-    file: PathBuf,
-    registry: Mutex<Registry>,
-}
-
-impl Jobs {
-    pub(crate) fn load(run_dir: &Path) -> Jobs {
-        let file = run_dir.join(FILE);
-        let read = std::fs::read(&file).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        Jobs { file, registry: Mutex::new(read.unwrap_or_default()) }
-    }
-
-    /// Locks the registry, with the processes that the machine has now.
-    fn current(&self) -> MutexGuard<'_, Registry> {
-        let mut registry = lock(&self.registry);
-        if !registry.is_empty() {
-            for (id, job) in registry.update(&processes()) {
-                tracing::info!("job {id} ({}) of user {} has ended", job.name, job.owner);
-            }
-            self.keep(&registry);
-        }
-        registry
-    }
-
-    /// Writes the registry to its file.
-    fn keep(&self, registry: &Registry) {
-        let new = self.file.with_extension("new");
-        let written = serde_json::to_vec(registry).map_err(std::io::Error::other);
-        let kept =
-            written.and_then(|bytes| std::fs::write(&new, bytes)).and_then(|()| std::fs::rename(&new, &self.file));
-        if let Err(e) = kept {
-            tracing::warn!("the next daemon will not know of the jobs: writing {}: {e}", self.file.display());
-        }
-    }
-}
 
 /// Starts the thread that looks for new processes of jobs.
 pub(crate) fn start(daemon: Arc<Daemon>) -> std::io::Result<()> {
@@ -139,15 +98,6 @@ fn adopted(peer: Peer, pids: &[i32]) -> Result<Vec<ProcessKey>, Error> {
 fn key_of(pid: i32) -> Result<ProcessKey, Error> {
     let failed = |e: os::Error| Error::file("find process", format!("/proc/{pid}"), std::io::Error::other(e));
     Ok(ProcessKey { pid, began: os::process::line(pid).map_err(failed)?.began })
-}
-
-/// The processes of this machine that have not ended.
-fn processes() -> Vec<Process> {
-    let process = |pid: i32| {
-        let line = os::process::line(pid).ok().filter(|line| line.state != 'Z')?;
-        Some(Process { key: ProcessKey { pid, began: line.began }, parent: line.parent, name: line.name })
-    };
-    os::process::all().unwrap_or_default().into_iter().filter_map(process).collect()
 }
 
 fn now_s() -> u64 {

@@ -7,8 +7,8 @@ use control_protocol::steward::{FromSteward, ToSteward};
 use control_protocol::tool::{Answer, WhyReport};
 use packet::Peer;
 
-use crate::answers::owner_or_root;
 use crate::daemon::Daemon;
+use crate::owners::owner_or_root;
 use crate::{Error, forecast, history, moving, policy_answers, rooms};
 
 /// Below it a node's silence is not told: the next packet may answer.
