@@ -311,7 +311,7 @@ pub fn preliminary(pid: i32, mut image: Image) -> Image {
         _ => false,
     };
     let areas = std::mem::take(&mut image.areas);
-    image.areas = areas.into_iter().filter(|a| !a.shows_memory() && !is_written(a)).collect();
+    image.areas = areas.into_iter().filter(|a| !a.is_mapped_last() && !is_written(a)).collect();
     image.process.keys = image.areas.iter().filter(|a| a.key != 0).fold(0, |keys, a| keys | 1 << (a.key & 15));
     image.objects = image::Objects::default();
     image.process.actions = vec![[0; 4]; SIGNALS];

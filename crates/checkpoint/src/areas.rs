@@ -4,6 +4,7 @@ use crate::error::{BodyError, stays};
 use crate::files::Files;
 use crate::memories;
 use crate::objects::Gathered;
+use crate::rings;
 use image::{Area, Content, File, MemoryKind, Vdso};
 use os::areas::{self, Shown};
 
@@ -132,6 +133,9 @@ fn carried<N: Fn(&areas::Area) -> Result<File, String>>(
             return stays(format!("it has {} at {}", String::from_utf8_lossy(&area.name), at()));
         }
         Content::Anonymous
+    } else if rings::is_ring(area) {
+        rings::check(area)?;
+        Content::Ring
     } else if let Some(kind) = kind_of_memory(area, removed) {
         let link = format!("map_files/{:x}-{:x}", area.start, area.end);
         Content::Memory { memory: gathered.memory(pid, &link, area.shown(), kind)?, offset: area.offset }
@@ -182,7 +186,7 @@ fn named(area: &areas::Area) -> Result<(), BodyError> {
     if area.name.starts_with(b"/SYSV") {
         return stays(format!("it has System V shared memory ({name})"));
     }
-    if area.name.starts_with(b"/[aio]") {
+    if rings::is_ring(area) {
         return stays("it has asynchronous I/O (io_setup)");
     }
     if area.name.starts_with(b"/secretmem") {

@@ -1,12 +1,14 @@
 //! Collecting the state of stopped threads for an image: what the kernel tells from outside, and
 //! what only system calls made in the process tell.
 
+use crate::again::as_it_was;
 use crate::error::{BodyError, stays};
 use crate::freeze::Slept;
 use crate::keys;
 use crate::rare_state;
 use crate::rebuild::{self, free_place};
 use crate::rewind::{RESTART_BLOCK, rewind};
+use crate::rings;
 use crate::thread_words::{registers, stack_bytes, words};
 use crate::timers;
 use crate::watches;
@@ -99,7 +101,10 @@ pub fn collect(
         Ok(ways) => ways,
         Err(e) => return Err((e, threads)),
     };
-    still();
+    // Requests of asynchronous I/O change memory until they have ended.
+    let mut still = Some(still);
+    let mut is_still = |ended: bool| still.take_if(|_| ended).map_or((), |still| still());
+    is_still(!known.areas.iter().any(rings::is_ring));
     let mut collected =
         Collected { process: Process::default(), threads: Vec::new(), taken: Vec::new(), untold: Vec::new() };
     let _together = threads.first().and_then(|first| Together::with(first.tid().0));
@@ -107,9 +112,11 @@ pub fn collect(
     for (stopped, (thread, registers)) in threads.by_ref().zip(seen) {
         if let Err(e) = collected.add(stopped, thread, registers, &ways) {
             let mut given_back = collected.give_back().unwrap_or_default();
-            given_back.extend(threads);
+            // Their calls failed because of the stop alone.
+            given_back.extend(threads.filter_map(|thread| ways.as_it_was(thread).ok()));
             return Err((e, given_back));
         }
+        is_still(true);
     }
     collected.process.pid = collected.threads.first().map_or(0, |t| t.tid);
     Ok(collected)
@@ -143,6 +150,13 @@ struct Entry<'a> {
     known: Known<'a>,
 }
 
+impl Entry<'_> {
+    fn as_it_was(&self, thread: Stopped) -> Result<Stopped, BodyError> {
+        let slept = self.known.slept.get(&thread.tid().0).copied().unwrap_or_default();
+        as_it_was(thread, slept, &self.memory)
+    }
+}
+
 impl Collected {
     fn add(
         &mut self,
@@ -163,6 +177,7 @@ impl Collected {
         if first {
             taken.inside.map_region(ways.region)?;
         }
+        let rings = if first { rings::collect(&mut taken.inside, ways.known.areas) } else { Ok(Vec::new()) };
         let mut timers = if first { timers::timers(ways.pid, ways.home)? } else { Vec::new() };
         let mut batch = taken.inside.batch();
         let of_process = first.then(|| ask_process(&mut batch));
@@ -174,6 +189,10 @@ impl Collected {
                 timers::stop(&mut taken.inside, &mut timers)?;
             }
             self.process.timers = timers;
+            match rings {
+                Ok(rings) => self.process.rings = rings,
+                Err(e) => refused = refused.and(Err(e)),
+            }
             // Signals are read after the timers have been stopped: before that, timers could send
             // more.
             let pending = |shared| {
@@ -428,9 +447,12 @@ fn forgetting(batch: &mut Batch, rseq: Rseq) {
 /// Unregisters the addresses of all threads to which the kernel would write after the memory is
 /// gone. After this the process cannot continue with its memory.
 pub fn strip(collected: &mut Collected) -> Result<(), BodyError> {
-    for (taken, thread) in collected.taken.iter_mut().zip(&collected.threads) {
+    for (n, (taken, thread)) in collected.taken.iter_mut().zip(&collected.threads).enumerate() {
         let mut batch: Batch = taken.inside.batch();
         forgetting(&mut batch, thread.rseq);
+        if n == 0 {
+            rings::ending(&mut batch, &collected.process.rings);
+        }
         let none = batch.put(&stack_bytes(Stack { at: 0, flags: libc::SS_DISABLE as u32, bytes: 0 }));
         // A thread that runs on its signal stack cannot give it up. The deputy's handlers do not
         // use it.

@@ -5,6 +5,7 @@
 
 use crate::error::{BodyError, stays};
 use crate::pages::PAGE;
+use crate::rings;
 use migration_plan::Ranges;
 use os::waiting::Call;
 
@@ -16,6 +17,10 @@ const COPIED: [&str; 4] = ["pipe:[", "socket:[", "anon_inode:", "/dev/pts/"];
 /// Finds the pages, as ascending ranges of start and end, into which reads that began earlier may
 /// still write unseen.
 pub fn buffers(pid: i32) -> Result<Vec<(u64, u64)>, BodyError> {
+    // Nobody tells the buffers of asynchronous requests.
+    if rings::has_rings(pid)? {
+        return Ok(vec![(0, u64::MAX)]);
+    }
     let seen = os::waiting::look(&os::process::threads(pid)?);
     if !seen.unseen.is_empty() {
         return stays("its threads get no CPU time, so their pending reads cannot be examined: try --how stop");

@@ -34,6 +34,7 @@ mod rare_state;
 mod rebuild;
 mod relayout;
 mod rewind;
+mod rings;
 mod tasks;
 mod thread_words;
 mod timers;

@@ -8,6 +8,7 @@
 use crate::error::{BodyError, stays};
 use crate::pages::{Run, without_zeros_if};
 use crate::rebuild::{Given, free_place_for};
+use crate::rings;
 use image::{Area, Content, Image, Memory, Object, Opened};
 use os::areas::Shown;
 use os::inject::{self, Batch, Inside};
@@ -302,8 +303,8 @@ pub fn put(
     }
 }
 
-/// Maps the areas that share the memories, seals files, and removes the windows. All content must
-/// have arrived.
+/// Maps the areas that share the memories, seals files, removes the windows, and makes the rings of
+/// asynchronous I/O. All content must have arrived.
 pub fn settle(inside: &mut Inside, image: &Image, windows: &[Window]) -> Result<(), BodyError> {
     let mut batch = inside.batch();
     // A file that may not be written must not have a writable mapping when it is sealed.
@@ -330,7 +331,7 @@ pub fn settle(inside: &mut Inside, image: &Image, windows: &[Window]) -> Result<
     if !batch.is_empty() {
         inside.run(&batch)?;
     }
-    Ok(())
+    rings::make(inside, image)
 }
 
 fn unmap(batch: &mut Batch, window: &Window) {

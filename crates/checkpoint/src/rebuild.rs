@@ -227,8 +227,8 @@ pub(crate) fn map(batch: &mut Batch, area: &Area, given: &Given) {
             (-1i64, 0)
         }
         Content::File { file, offset } => (i64::from(given.file(file)), offset),
-        // These are mapped when their content is there (crate::memories).
-        Content::Memory { .. } => return,
+        // These are mapped when their content is there (crate::memories, crate::rings).
+        Content::Memory { .. } | Content::Ring => return,
     };
     let bytes = area.end - area.start;
     let protection = u64::from(area.protection);

@@ -16,7 +16,7 @@ pub struct Changes {
 
 /// Compares two lists of areas, both ascending. Areas that show a memory are mapped later.
 pub fn changes(old: &[Area], new: &[Area]) -> Changes {
-    let laid_out = |areas: &[Area]| areas.iter().filter(|a| !a.shows_memory()).copied().collect::<Vec<_>>();
+    let laid_out = |areas: &[Area]| areas.iter().filter(|a| !a.is_mapped_last()).copied().collect::<Vec<_>>();
     let (old, new) = (&laid_out(old)[..], &laid_out(new)[..]);
     let mut kept = Vec::new();
     let mut first = 0;

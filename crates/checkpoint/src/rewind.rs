@@ -21,6 +21,8 @@ pub struct Rewound {
 /// The distance below the stack pointer beyond which a thread keeps nothing (the red zone has 128
 /// bytes). The frame of a handler would lie there ([`image::Thread::enters_call`]).
 const BELOW_STACK_BYTES: u64 = 256;
+/// The number of io_pgetevents(2), which the C library's headers do not have.
+const SYS_IO_PGETEVENTS: i64 = 333;
 const EINTR: i64 = -4;
 /// ERESTARTSYS, ERESTARTNOINTR and ERESTARTNOHAND (linux/errno.h).
 const RESTART: std::ops::RangeInclusive<i64> = -514..=-512;
@@ -105,7 +107,7 @@ fn timeout(call: i64, r: &mut user_regs_struct) -> Option<Timeout<'_>> {
         libc::SYS_futex if rsi as i32 & FUTEX_COMMAND == libc::FUTEX_WAIT => Timeout::Time(&mut r.r10, 0),
         libc::SYS_semtimedop | libc::SYS_epoll_pwait2 => Timeout::Time(&mut r.r10, 0),
         libc::SYS_rt_sigtimedwait => Timeout::Time(&mut r.rdx, 0),
-        libc::SYS_io_getevents => Timeout::Time(&mut r.r8, 0),
+        libc::SYS_io_getevents | SYS_IO_PGETEVENTS => Timeout::Time(&mut r.r8, 0),
         libc::SYS_poll => Timeout::Milliseconds(&mut r.rdx),
         libc::SYS_epoll_wait | libc::SYS_epoll_pwait => Timeout::Milliseconds(&mut r.r10),
         _ => return None,
@@ -124,6 +126,7 @@ fn only_by_us(call: i64) -> bool {
             | libc::SYS_semop
             | libc::SYS_semtimedop
             | libc::SYS_io_getevents
+            | SYS_IO_PGETEVENTS
             | libc::SYS_read
             | libc::SYS_write
             | libc::SYS_readv
@@ -185,6 +188,7 @@ mod tests {
             (libc::SYS_futex, -513, -513),
             (libc::SYS_pause, -514, -514),
             (libc::SYS_epoll_wait, -4, -514),
+            (SYS_IO_PGETEVENTS, -4, -514),
             (libc::SYS_recvfrom, -4, -514),
             (libc::SYS_nanosleep, -516, -514),
         ];

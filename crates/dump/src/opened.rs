@@ -54,7 +54,7 @@ pub fn open(image: &mut Image, identities: &[Identity], wish: UndumpWish) -> Res
 fn needed(image: &Image) -> HashSet<u32> {
     let shown = |content| match content {
         Content::File { file, .. } => Some(file),
-        Content::Anonymous | Content::Memory { .. } => None,
+        Content::Anonymous | Content::Memory { .. } | Content::Ring => None,
     };
     image.areas.iter().filter_map(|area| shown(area.content)).collect()
 }

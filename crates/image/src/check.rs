@@ -1,7 +1,7 @@
 //! Consistency checks of an image, which comes from another machine.
 
 use crate::objects::{Memory, MemoryKind, Object, Objects};
-use crate::state::{BARRIERS, Content, File, Image, Opened, PERMITTED_FEATURES, SETTINGS};
+use crate::state::{BARRIERS, Content, File, Image, Opened, PERMITTED_FEATURES, Ring, SETTINGS};
 use thiserror::Error;
 
 /// The part of an image that is inconsistent.
@@ -41,6 +41,10 @@ const FD_MAX: i32 = 1 << 20;
 const COMM_MAX: usize = 15;
 /// The most words of a processor mask: 1024 processors.
 const PROCESSOR_WORDS_MAX: usize = 16;
+/// The largest ring of asynchronous I/O that moves, bytes,
+pub const RING_BYTES_MAX: u64 = 1 << 20;
+/// and the bytes of each completion and of what is in front of them (linux/aio_abi.h).
+const RING_EVENT_BYTES: u64 = 32;
 const MEMORIES_MAX: usize = 1 << 15;
 /// The most bytes of a memory. The upper bits of an address tell which memory is meant, these bits
 /// the place in it.
@@ -121,13 +125,21 @@ fn areas(image: &Image) -> Result<(), Inconsistent> {
     let each = image.areas.iter().all(|a| {
         let content = match a.content {
             Content::Anonymous => !a.shared,
+            Content::Ring => a.shared && a.end.saturating_sub(a.start) <= RING_BYTES_MAX,
             Content::Memory { memory, offset } => known(memory) && is_offset(offset),
             Content::File { file, offset } => (file as usize) < image.files.len() && is_offset(offset),
         };
         let key = a.key == 0 || (a.key < 16 && image.process.keys & 1 << a.key != 0);
         range(a.start, a.end) && content && key && a.protection < 8
     });
-    if apart && each { Ok(()) } else { Err(Inconsistent::Areas) }
+    if apart && each && image.process.rings.iter().all(|r| ring(image, r)) { Ok(()) } else { Err(Inconsistent::Areas) }
+}
+
+/// Checks that a ring lies in an area of its own, and that its completions fit there: one place
+/// stays free.
+fn ring(image: &Image, ring: &Ring) -> bool {
+    let area = image.areas.iter().find(|a| a.start == ring.start && a.content == Content::Ring);
+    area.is_some_and(|a| ((ring.events.len() as u64 + 1) + 1) * RING_EVENT_BYTES <= a.end - a.start)
 }
 
 /// Checks that the end of an area's content fits a 64-bit number.

@@ -41,6 +41,7 @@ fn text(bytes: &[u8]) -> String {
 
 fn process(out: &mut String, p: &Process) {
     let l = &p.layout;
+    let unread: usize = p.rings.iter().map(|ring| ring.events.len()).sum();
     let handled = p.actions.iter().filter(|action| action[0] > 1).count();
     let exe = p.exe.map_or("unknown".to_owned(), |file| format!("file {file}"));
     let vdso = p.vdso.map_or("none".to_owned(), |v| format!("{:x}-{:x}, code at {:x}", v.start, v.end, v.code));
@@ -55,6 +56,7 @@ fn process(out: &mut String, p: &Process) {
         format!("CPU time {} ms, {} ms of it away", p.used.total_ns() / 1_000_000, p.used_away.total_ns() / 1_000_000),
         format!("settings (prctl) {:?}", p.settings),
         format!("barriers {:x}, dumpable {}, features asked for {:x}", p.barriers, p.dumpable, p.permitted),
+        format!("rings of asynchronous I/O {}, {unread} completions not read", p.rings.len()),
         format!("auxiliary vector {} bytes, vDSO {vdso}", p.auxv.len()),
     ];
     section(out, "process", lines.into_iter());
@@ -88,6 +90,7 @@ fn area(a: &Area) -> String {
         Content::Anonymous => "anonymous".to_owned(),
         Content::File { file, offset } => format!("file {file} from {offset:x}"),
         Content::Memory { memory, offset } => format!("memory {memory} from {offset:x}"),
+        Content::Ring => "ring of asynchronous I/O".to_owned(),
     };
     let words = [
         (a.grows_down, "grows down"),

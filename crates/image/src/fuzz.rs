@@ -2,7 +2,7 @@
 
 use crate::dump::{DumpWriter, Identity, Origin};
 use crate::objects::{Made, Memory, MemoryKind, Object, Pipe, Watched};
-use crate::state::{Area, Content, Descriptor, File, Image, Opened, Thread, Timer};
+use crate::state::{Area, Content, Descriptor, File, Image, Opened, Ring, Thread, Timer};
 
 /// The first address that no process has.
 pub const TOP: u64 = crate::check::TOP;
@@ -29,6 +29,8 @@ pub fn example() -> Image {
     image.objects.memories.push(Memory { kind, bytes: 5000 });
     let content = Content::Memory { memory: 0, offset: 4096 };
     image.areas.push(Area { start: 0x3000, end: 0x4000, shared: true, content, ..image.areas[0] });
+    image.areas.push(Area { start: 0x4000, end: 0x5000, shared: true, content: Content::Ring, ..image.areas[0] });
+    image.process.rings.push(Ring { start: 0x4000, events: vec![[1; 4]] });
     image.objects.pipes.push(Pipe { capacity: 4096, content: b"abc".to_vec() });
     image
 }

@@ -12,11 +12,11 @@ mod objects;
 mod section;
 mod state;
 
-pub use check::Inconsistent;
+pub use check::{Inconsistent, RING_BYTES_MAX};
 pub use describe::shown;
 pub use objects::{Made, Memory, MemoryKind, Object, Objects, Pipe, Watched};
 pub use section::{IMAGE_BYTES_MAX, ImageError};
 pub use state::{
-    Area, BARRIERS, Content, Descriptor, File, Image, Layout, Opened, PERMITTED_FEATURES, Process, Registers, Rseq,
-    SETTINGS, Stack, Thread, ThreadSettings, Timer, Used, Vdso,
+    Area, BARRIERS, Content, Descriptor, File, Image, Layout, Opened, PERMITTED_FEATURES, Process, Registers, Ring,
+    Rseq, SETTINGS, Stack, Thread, ThreadSettings, Timer, Used, Vdso,
 };

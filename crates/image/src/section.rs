@@ -19,9 +19,9 @@ struct Section {
     version: u16,
 }
 
-const PROCESS: Section = Section { kind: 1, version: 9 };
+const PROCESS: Section = Section { kind: 1, version: 10 };
 const THREADS: Section = Section { kind: 2, version: 6 };
-const AREAS: Section = Section { kind: 3, version: 3 };
+const AREAS: Section = Section { kind: 3, version: 4 };
 const FILES: Section = Section { kind: 4, version: 2 };
 const DESCRIPTORS: Section = Section { kind: 5, version: 1 };
 const OBJECTS: Section = Section { kind: 6, version: 3 };
@@ -199,9 +199,16 @@ mod tests {
     #[test]
     fn all_is_shown() {
         let shown = crate::shown(&image());
-        for word in
-            ["pid 77", "/bin/true (removed)", "3 file 0 at 9", "memory 0 from 1000", "3 of 4096 bytes", "seals 1"]
-        {
+        for word in [
+            "pid 77",
+            "/bin/true (removed)",
+            "3 file 0 at 9",
+            "memory 0 from 1000",
+            "3 of 4096 bytes",
+            "seals 1",
+            "ring",
+            "1 completions",
+        ] {
             assert!(shown.contains(word), "{word}: {shown}");
         }
     }
@@ -226,6 +233,9 @@ mod tests {
         bad(|i| i.objects.memories[0].bytes = u64::MAX);
         bad(|i| i.areas[1].content = Content::Memory { memory: 1, offset: 0 });
         bad(|i| i.areas[1].content = Content::Memory { memory: 0, offset: 1 });
+        bad(|i| i.areas[2].end += 4 << 20);
+        bad(|i| i.process.rings[0].start = 0x3000);
+        bad(|i| i.process.rings[0].events = vec![[0; 4]; 127]);
         bad(|i| i.objects.pipes[0].capacity = 2);
         bad(|i| i.process.settings.push((38, 1)));
         bad(|i| i.process.barriers = 1);

@@ -65,6 +65,17 @@ pub struct Process {
     pub dumpable: u8,
     /// Processor features for which the process has permission ([`PERMITTED_FEATURES`]).
     pub permitted: u64,
+    /// What the rings of asynchronous I/O hold.
+    pub rings: Vec<Ring>,
+}
+
+/// A ring of asynchronous I/O (io_setup(2)) whose requests have all ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ring {
+    /// Address of the ring's area, by which the program calls the context.
+    pub start: u64,
+    /// Completions that the program has not read, the oldest first: `struct io_event`.
+    pub events: Vec<[u64; 4]>,
 }
 
 /// Commands that register (linux/membarrier.h): GLOBAL_EXPEDITED, PRIVATE_EXPEDITED, ..._SYNC_CORE,
@@ -302,6 +313,8 @@ pub enum Content {
         /// Offset, in bytes.
         offset: u64,
     },
+    /// The ring of a context of asynchronous I/O (io_setup(2)).
+    Ring,
 }
 
 /// A file at home (or one that is the same everywhere, such as /dev/null).
@@ -345,9 +358,10 @@ pub enum Opened {
 }
 
 impl Area {
-    /// Tells whether the area shows a memory of the list.
-    pub fn shows_memory(&self) -> bool {
-        matches!(self.content, Content::Memory { .. })
+    /// Tells whether the area is mapped when all content has arrived: it shows a memory of the list
+    /// or a ring.
+    pub fn is_mapped_last(&self) -> bool {
+        matches!(self.content, Content::Memory { .. } | Content::Ring)
     }
 }
 

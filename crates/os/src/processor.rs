@@ -9,8 +9,20 @@ const SET_BYTES: usize = size_of::<cpu_set_t>();
 
 /// Runs `work` in this thread on processor `number`; `None` if the thread may not run there.
 pub fn on<T>(number: usize, work: impl FnOnce() -> T) -> Option<T> {
-    let _here = Held::on(0, number)?;
+    keep_on(0, number, work)
+}
+
+/// Runs `work` while thread `tid` (0: this one) runs on processor `number` alone; `None` if that
+/// thread may not run there.
+pub fn keep_on<T>(tid: i32, number: usize, work: impl FnOnce() -> T) -> Option<T> {
+    let _there = Held::on(tid, number)?;
     Some(work())
+}
+
+/// Gives the number of processors that this machine may have.
+pub fn configured() -> usize {
+    // SAFETY: takes a number.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) }).unwrap_or(1)
 }
 
 /// While it lives, the calling thread and a thread that it traces run on the processor where the

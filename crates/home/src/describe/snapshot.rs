@@ -232,7 +232,7 @@ impl ProcessSnapshot {
         let mut files = Files::default();
         let mapped = self.memory.areas.iter().filter_map(|a| match a.content {
             image::Content::File { file, .. } => Some(file + 1),
-            image::Content::Anonymous | image::Content::Memory { .. } => None,
+            image::Content::Anonymous | image::Content::Memory { .. } | image::Content::Ring => None,
         });
         let kept = mapped.chain(self.exe.map(|e| e + 1)).max().unwrap_or(0) as usize;
         for file in self.files.iter().take(kept) {

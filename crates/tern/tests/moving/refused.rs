@@ -13,7 +13,12 @@ const KINDS: &[(&str, &str, &str)] = &[
     ("sc(9, 0, 2 << 20, 3, 0x40022, -1, 0)", "True", "hugetlbfs"),
     ("sc(323, 1)", "True", "userfaultfd"),
     ("k = sc(330, 0, 0)", "sc(330, 0, 0) == (k + 1 if k > 0 else k)", ""),
-    ("c = ctypes.c_long(0); sc(206, 1, ctypes.byref(c))", "True", "io_setup"),
+    ("c = ctypes.c_long(0); sc(206, 1, ctypes.byref(c))", "sc(208, c, 0, 1, bytes(32), bytes(16)) == 0", ""),
+    (
+        "import struct, threading; c = ctypes.c_long(0); sc(206, 1, ctypes.byref(c)); r, w = os.pipe(); q = ctypes.create_string_buffer(struct.pack('QIIHhIQQqQII', 1, 0, 0, 5, 0, r, 1, 0, 0, 0, 0, 0)); sc(209, c, 1, (ctypes.c_void_p * 1)(ctypes.addressof(q))); v = []; t = threading.Thread(target=lambda: v.append(sc(208, c, 1, 1, bytes(32), None))); t.start()",
+        "os.write(w, b'x') == 1 and t.join() is None and v == [1]",
+        "io_submit",
+    ),
     ("f = open('x', 'w+b'); f.truncate(4096); s = mmap.mmap(f.fileno(), 4096); f.close(); os.unlink('x')", "True", ""),
     ("f = open('x', 'w+b'); f.truncate(4096); s = mmap.mmap(f.fileno(), 4096); f.close(); s[9] = 7", "s[9] == 7", ""),
     (
