@@ -161,7 +161,7 @@ libc = ctypes.CDLL(None)
 m = mmap.mmap(-1, 4096)
 child = os.fork()
 if child == 0:
-    context = ctypes.c_long(0); libc.syscall(206, 1, ctypes.byref(context))
+    libc.syscall(154, 1, (ctypes.c_uint * 4)(0, 4096, 16, 0x51), 16)
     m[0] = 1
     while not m[1]: time.sleep(0.001)
     m[2] = 3; os._exit(0)
@@ -182,7 +182,7 @@ END
     let lines: Vec<&str> = text.lines().collect();
     let wanted = [
         "process CHILD, with which it shares memory, stays",
-        "asynchronous",
+        "modify_ldt",
         "process CHILD, with which it shares memory, stays",
         "away on n2",
         "away on n2",
