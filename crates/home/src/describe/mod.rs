@@ -13,7 +13,9 @@
 pub mod barred;
 pub mod confinement;
 pub mod descriptor_kind;
+pub mod held_descriptors;
 pub mod memory_group;
+pub mod memory_sharing;
 pub mod others;
 pub mod picture;
 pub mod place;

@@ -2,8 +2,9 @@
 //! be.
 
 use crate::describe::memory_group::MemoryGroup;
+use crate::describe::memory_sharing::MemorySharing;
 use crate::describe::room_names::{self, RoomNames};
-use crate::describe::snapshot::{MemorySharing, ProcessSnapshot};
+use crate::describe::snapshot::ProcessSnapshot;
 use checkpoint::BodyError;
 use image::Image;
 use std::sync::Arc;

@@ -1,64 +1,25 @@
 //! What a process of this home holds, as a room can give it: memory areas and descriptors by file,
 //! or by stand-in. Done before it is stopped, and again then.
 
-use crate::describe::descriptor_kind::{Kind, LISTED_MAX, is_file, is_memory, kind, of_one_file};
+use crate::describe::descriptor_kind::LISTED_MAX;
+use crate::describe::held_descriptors::{Described, Holding, descriptors};
+use crate::describe::memory_sharing::MemorySharing;
 use crate::describe::others::{self, Company, Others};
 use crate::describe::room_names::RoomNames;
 use crate::describe::{barred, confinement, place};
 use crate::proxy::mounts;
-use checkpoint::{BodyError, Files, Gathered, Memory, OpenFiles};
+use checkpoint::{BodyError, Files, Gathered, Memory};
 use control_protocol::moves::Parts;
 use image::{Descriptor, File, Image, Object, Objects, Opened};
 use os::areas::{Area, Shown};
-use os::pidfd::PidFd;
 use os::process::{self, FdInfo};
 use room_protocol::message::{Arrival, Place, Program, StandinId};
-use std::collections::HashSet;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::Arc;
 
 /// Below it lie what the room's porter has open.
 const ABOVE_PORTERS: i32 = 64;
-
-/// With which other processes a process that is looked at may share memory.
-#[derive(Clone, Debug, Default)]
-pub enum MemorySharing {
-    /// With no other process.
-    #[default]
-    Refused,
-    /// With those that move together with it, which the caller knows, as it knows their memories.
-    Group(Arc<HashSet<Shown>>),
-}
-
-impl MemorySharing {
-    /// Tells whether a descriptor is open on memory that moves with a group.
-    fn takes(&self, pid: i32, fd: i32) -> bool {
-        match self {
-            MemorySharing::Refused => false,
-            MemorySharing::Group(memories) => is_memory(pid, fd, memories),
-        }
-    }
-
-    /// Checks that no file that is opened by its name is memory that moves with a group.
-    fn check_files(&self, files: &[File]) -> Result<(), BodyError> {
-        let MemorySharing::Group(memories) = self else { return Ok(()) };
-        let is_memory = |file: &&File| file.removed && memories.iter().any(|(_, inode)| *inode == file.inode);
-        match files.iter().find(is_memory) {
-            Some(file) => {
-                let name = String::from_utf8_lossy(&file.path);
-                let why = format!("it has {name}, which has no name any more, open and mapped shared and writable");
-                Err(BodyError::NotMigratable(why))
-            }
-            None => Ok(()),
-        }
-    }
-
-    fn is_refused(&self) -> bool {
-        matches!(self, MemorySharing::Refused)
-    }
-}
 
 /// How a process is looked at.
 #[derive(Clone, Copy)]
@@ -532,97 +493,4 @@ fn executable(pid: i32, files: &mut Files) -> Option<u32> {
         None => return None,
     };
     Some(files.shared(file))
-}
-
-struct Described {
-    seen: Vec<(i32, FdInfo)>,
-    descriptors: Vec<Descriptor>,
-    objects: Objects,
-}
-
-/// A process whose descriptors are looked at.
-struct Holding<'a> {
-    pid: i32,
-    /// What a number stands for may change meanwhile.
-    runs: bool,
-    sharing: &'a MemorySharing,
-    company: &'a Company<'a>,
-}
-
-fn descriptors(holding: &Holding<'_>, files: &mut Files, gathered: &mut Gathered) -> Result<Described, BodyError> {
-    let Holding { pid, runs, sharing, company } = *holding;
-    let pidfd = PidFd::open(pid)?;
-    let mut found = Vec::<Descriptor>::new();
-    let mut seen = Vec::new();
-    let mut open_files = OpenFiles::of(pid);
-    let look = |fd| Ok((fd, process::fd_info(pid, fd)?));
-    let all = process::descriptors(pid)?.into_iter().map(look).collect::<Result<Vec<_>, BodyError>>()?;
-    let locked: Vec<_> = all.iter().filter(|(_, i)| i.locked).map(|(_, i)| (i.mount_id, i.inode)).collect();
-    let is_locked = |info: &FdInfo| info.locked || locked.contains(&(info.mount_id, info.inode));
-    let kind = |fd, info: &FdInfo| match is_locked(info) && is_file(pid, fd) {
-        _ if sharing.takes(pid, fd) => Ok(Kind::Memory),
-        // A process does not lock itself out, through whatever descriptor; and its locks are the
-        // deputy's to keep.
-        true => Ok(Kind::AtHome),
-        false => kind(pid, fd, info),
-    };
-    let look = |(fd, info)| {
-        let (info, kind) = if runs { of_one_file(pid, fd, kind)? } else { (info, kind(fd, &info)?) };
-        Ok::<_, BodyError>((fd, info, kind))
-    };
-    let all = all.into_iter().map(look).collect::<Result<Vec<_>, _>>()?;
-    for (fd, info, kind) in without_signalling(without_barred(pid, all)?) {
-        let opened = open_files.opened(fd, &info, || {
-            match kind {
-                Kind::AtHome => Ok(Opened::Home(fd)),
-                // What others have too stays where they are.
-                Kind::File(_) | Kind::Object if company.share(fd, &info, matches!(kind, Kind::Object)) => {
-                    kind.shared(pid, fd)
-                }
-                Kind::File(file) | Kind::Place(file) => Ok(Opened::File { file: files.own(file), offset: info.offset }),
-                Kind::Memory => {
-                    let name = process::link(pid, &format!("fd/{fd}"))?;
-                    let open = checkpoint::OpenDescriptor { fd, info: &info, link: &name };
-                    gathered.describe_memory(pid, open).map(Opened::Made)
-                }
-                Kind::Object => {
-                    let name = process::link(pid, &format!("fd/{fd}"))?;
-                    let open = checkpoint::OpenDescriptor { fd, info: &info, link: &name };
-                    let made = gathered.describe(pid, &pidfd, open)?;
-                    Ok(made.map_or(Opened::Home(fd), Opened::Made))
-                }
-            }
-        });
-        let opened = opened.map_err(|e| if runs { e.seen_running() } else { e })?;
-        seen.push((fd, info));
-        found.push(Descriptor { fd, close_on_exec: info.flags & libc::O_CLOEXEC != 0, opened });
-    }
-    Ok(Described { seen, descriptors: found, objects: gathered.list().clone() })
-}
-
-type Looked = Vec<(i32, FdInfo, Kind)>;
-
-/// What the process may not open again stays.
-fn without_barred(pid: i32, all: Looked) -> Result<Looked, BodyError> {
-    let files: Vec<&File> = all.iter().filter_map(|(_, _, kind)| kind.file()).collect();
-    let mut barred = barred::barred(pid, &files)?.into_iter();
-    let stays = |(fd, info, kind): (i32, FdInfo, Kind)| {
-        let is_barred = kind.file().is_some() && barred.next() == Some(true);
-        (fd, info, if is_barred { Kind::AtHome } else { kind })
-    };
-    Ok(all.into_iter().map(stays).collect())
-}
-
-/// Whom a pipe tells that it is ready, and by which signal, is home's to know (F_SETOWN, F_SETSIG):
-/// both its ends stay.
-fn without_signalling(all: Looked) -> Looked {
-    let signals =
-        |(_, info, kind): &&(i32, FdInfo, Kind)| matches!(kind, Kind::Object) && info.flags & libc::O_ASYNC != 0;
-    let signalling: Vec<(u64, u64)> =
-        all.iter().filter(signals).map(|(_, info, _)| (info.mount_id, info.inode)).collect();
-    let stays = |(fd, info, kind): (i32, FdInfo, Kind)| {
-        let is_one = matches!(kind, Kind::Object) && signalling.contains(&(info.mount_id, info.inode));
-        (fd, info, if is_one { Kind::AtHome } else { kind })
-    };
-    all.into_iter().map(stays).collect()
 }

@@ -6,7 +6,7 @@
 //! on: before the commit point every failure leaves the process where it was.
 
 use crate::deputy::record::Phase;
-use crate::describe::snapshot::MemorySharing;
+use crate::describe::memory_sharing::MemorySharing;
 use crate::migration::error::MoveError;
 use crate::migration::group_try::GroupTry;
 use crate::migration::postcopy_results::PostcopyResults;

@@ -6,7 +6,8 @@
 //! room, whatever becomes of the others.
 
 use crate::describe::memory_group::{self, MemoryGroup};
-use crate::describe::snapshot::{MemorySharing, ProcessSnapshot};
+use crate::describe::memory_sharing::MemorySharing;
+use crate::describe::snapshot::ProcessSnapshot;
 use crate::migration::error::{MoveError, stays_for};
 use crate::migration::group_try::GroupTry;
 use crate::migration::outbound::commit::ReadyDeputy;
