@@ -271,7 +271,7 @@ pub fn make_objects(
     set(inside, image, &fds, &unused)?;
     match from {
         Some(from) => {
-            // What another process has brought is out of the way.
+            // Memories that another process has brought are out of the way.
             let is_new = |one: &Made| theirs(&one.object).is_none();
             let new: Vec<i32> = made.iter().zip(&fds).filter(|(one, _)| is_new(one)).map(|(_, fd)| *fd).collect();
             let mut moved = move_up(inside, &new, from)?.into_iter();

@@ -107,7 +107,7 @@ fn slots(inside: &mut Inside, bytes: u64) -> Result<u64, BodyError> {
     taken
 }
 
-/// What a ring holds.
+/// The content of a ring.
 struct Counted {
     /// Completions that the program has not read, the oldest first.
     events: Vec<[u64; 4]>,

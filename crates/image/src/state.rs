@@ -65,7 +65,7 @@ pub struct Process {
     pub dumpable: u8,
     /// Processor features for which the process has permission ([`PERMITTED_FEATURES`]).
     pub permitted: u64,
-    /// What the rings of asynchronous I/O hold.
+    /// The content of the rings of asynchronous I/O.
     pub rings: Vec<Ring>,
 }
 

@@ -1,4 +1,4 @@
-//! What users ask about the jobs of this home, and order.
+//! Answers questions and obeys orders of users about the jobs of this home.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -33,7 +33,7 @@ pub(super) fn run(dirs: &Dirs, args: &JobRun, host: Host) -> Result<u8, Error> {
         }
         Begun::Parent(job) => {
             let ended = job().map_err(local("wait for the command"))?;
-            // What is left has this process as its parent for the last time. Without an answer the
+            // Orphans have this process as their parent for the last time. Without an answer the
             // next look finds what is still a descendant.
             let _ = ask(dirs, JobRequest::List);
             Ok((ended.end)())

@@ -50,7 +50,7 @@ impl Signalled {
     fn note(&mut self, pid: i32, sent: Result<(), Errno>) {
         match sent {
             Ok(()) => self.signalled.push(pid),
-            // It has ended meanwhile.
+            // The process has ended meanwhile.
             Err(Errno::SRCH) => {}
             Err(e) => self.failed.push(Failed { pid, error: e.to_string() }),
         }

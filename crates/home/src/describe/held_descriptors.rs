@@ -11,11 +11,11 @@ use os::process::{self, FdInfo};
 
 /// The descriptors of a process, and what they stand for.
 pub struct Described {
-    /// What the kernel said of each.
+    /// The descriptors, as the kernel described them.
     pub seen: Vec<(i32, FdInfo)>,
     /// The descriptors, as an image has them.
     pub descriptors: Vec<Descriptor>,
-    /// What some of them stand for.
+    /// Objects that some of them stand for.
     pub objects: Objects,
 }
 
@@ -23,11 +23,11 @@ pub struct Described {
 pub struct Holding<'a> {
     /// PID of the process.
     pub pid: i32,
-    /// What a number stands for may change meanwhile.
+    /// The process may open and close descriptors meanwhile.
     pub runs: bool,
     /// The memory that it may share.
     pub sharing: &'a MemorySharing,
-    /// Who else has what.
+    /// The other processes that have the same files.
     pub company: &'a Company<'a>,
 }
 
@@ -58,7 +58,7 @@ pub fn descriptors(holding: &Holding<'_>, files: &mut Files, gathered: &mut Gath
         let opened = open_files.opened(fd, &info, || {
             match kind {
                 Kind::AtHome => Ok(Opened::Home(fd)),
-                // What others have too stays where they are.
+                // Files that others have too stay where the others are.
                 Kind::File(_) | Kind::Object if company.share(fd, &info, matches!(kind, Kind::Object)) => {
                     kind.shared(pid, fd)
                 }
@@ -85,7 +85,7 @@ pub fn descriptors(holding: &Holding<'_>, files: &mut Files, gathered: &mut Gath
 
 type Looked = Vec<(i32, FdInfo, Kind)>;
 
-/// What the process may not open again stays.
+/// Files that the process may not open again stay.
 fn without_barred(pid: i32, all: Looked) -> Result<Looked, BodyError> {
     let files: Vec<&File> = all.iter().filter_map(|(_, _, kind)| kind.file()).collect();
     let mut barred = barred::barred(pid, &files)?.into_iter();

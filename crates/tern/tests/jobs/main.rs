@@ -29,7 +29,7 @@ fn as_user(lab: &Lab, user: u32, words: &str) -> Output {
     at_home(lab, &format!("setpriv --reuid {user} --regid {user} --clear-groups -- {words}"))
 }
 
-/// What `tern job show NAME --json` prints; `None` if there is no such job.
+/// The output of `tern job show NAME --json`; `None` if there is no such job.
 fn shown(lab: &Lab, name: &str) -> Option<serde_json::Value> {
     let output = at_home(lab, &format!("tern job show {name} --json"));
     output.status.success().then(|| serde_json::from_str(&output.text()).unwrap())
@@ -61,7 +61,7 @@ fn a_job_is_all_that_its_command_starts() {
     let mut command = begin(&lab, "whole");
     assert!(at_home(&lab, "pkill -f '^sleep 1003'").status.success());
     assert_eq!(command.wait().unwrap().code(), Some(7), "the status of the command");
-    // What it left behind is the job's still.
+    // Processes that it left behind are the job's still.
     assert_eq!(processes(&lab, "whole").len(), 2);
     let killed = at_home(&lab, "tern job kill whole --json");
     assert!(killed.status.success(), "{}", killed.errors());

@@ -25,7 +25,7 @@ use std::sync::mpsc;
 
 /// An original whose deputy is ready, before the commit point.
 pub struct ReadyDeputy {
-    /// What the process holds.
+    /// The descriptors and memory of the process.
     now: ProcessSnapshot,
     collected: Collected,
     implanted: Implant,

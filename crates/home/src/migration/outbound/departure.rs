@@ -50,7 +50,7 @@ pub struct Leaving {
 pub struct Sent {
     /// Pages that follow.
     pub following: Option<OutboundPostcopy>,
-    /// What the process may have been told of at its descriptors.
+    /// Events of its descriptors of which the process may have been told.
     pub since: Since,
 }
 

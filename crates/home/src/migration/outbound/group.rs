@@ -306,7 +306,7 @@ impl Departure {
             let Member { session, pidfd, .. } = member;
             match decided.and_then(|()| session.become_deputy(&pidfd, ready, &[])) {
                 Ok(()) => gone.push(session),
-                // It ends; the others are there.
+                // This process ends; the others are there.
                 Err(e) => tracing::error!("process {}, which went with {}: {e}", session.pid, self.first.pid),
             }
         }

@@ -25,7 +25,7 @@ pub(crate) enum Stage {
     /// A process at home that alone has the file mapped is to go to the room, and runs yet. An open
     /// by another process ends the holding.
     Reserved,
-    /// That process stands still, and the room opens the file for it.
+    /// The process of this number stands still, and the room opens the file for it.
     Arriving,
     /// Processes in the room have the file mapped.
     There,
