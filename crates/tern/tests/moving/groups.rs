@@ -3,7 +3,7 @@
 use crate::{at_home, program, shared};
 
 /// Counts in shared memory, with everything that processes can wait for in it.
-const COUNTS: &str = include_str!("../../../../guests/group_counts.c");
+const COUNTS: &str = include_str!("group_counts.c");
 
 /// Moves a group of so many processes through all places, each time by another of its processes,
 /// and ends it: every count must be right.

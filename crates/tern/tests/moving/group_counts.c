@@ -1,6 +1,5 @@
 // Processes that share memory count in it together: process-shared mutexes (robust ones, too), a barrier, semaphores, futexes, and eventfds and pipes in common.
-// calls: mmap fork futex eventfd2 pipe2 memfd_create get_robust_list
-// argument: how many processes; then a file whose existence ends them. Not a guest of the matrix: crates/tern/tests/moving/groups.rs runs it.
+// argument: how many processes; then a file whose existence ends them. groups.rs runs it.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
