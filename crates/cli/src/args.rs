@@ -159,7 +159,7 @@ pub enum Command {
     /// Start, list, signal and stop jobs: processes that belong together
     #[command(after_help = JOB_HELP)]
     Job {
-        /// What to do with jobs
+        /// The order about jobs
         #[command(subcommand)]
         action: JobAction,
     },

@@ -65,7 +65,7 @@ pub struct Job {
     /// The user has had the job stand still.
     pub suspended: bool,
     /// The process that started the job and collects its orphans (PR_SET_CHILD_SUBREAPER of
-    /// prctl(2)). It is no process of the job, which lasts as long as it.
+    /// prctl(2)). The keeper is no process of the job. The job lasts as long as its keeper.
     pub keeper: Option<ProcessKey>,
     family: Family,
 }

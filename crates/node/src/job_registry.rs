@@ -50,9 +50,7 @@ impl Jobs {
 
 /// The processes of this machine that have not ended.
 pub(crate) fn processes() -> Vec<Process> {
-    let process = |pid: i32| {
-        let line = os::process::line(pid).ok().filter(|line| line.state != 'Z')?;
-        Some(Process { key: ProcessKey { pid, began: line.began }, parent: line.parent, name: line.name })
-    };
-    os::process::all().unwrap_or_default().into_iter().filter_map(process).collect()
+    let living = os::process::living().into_iter();
+    let described = living.map(|(pid, line)| (ProcessKey { pid, began: line.began }, line));
+    described.map(|(key, line)| Process { key, parent: line.parent, name: line.name }).collect()
 }

@@ -328,13 +328,18 @@ fn may_hold_blob(maps: &str) -> bool {
     })
 }
 
+/// Tells whether a process may be a deputy, by its memory.
+pub(crate) fn may_be_away(pid: i32) -> bool {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps"));
+    maps.map_or(true, |maps| maps.is_empty() || may_hold_blob(&maps))
+}
+
 /// Where the process is; `None` if that is home.
 ///
 /// A hundred processes that leave home at once for a hundred rooms would have ten thousand
 /// questions asked. So nobody is asked about a process whose memory shows that it is no deputy.
 pub(crate) fn room_of(daemon: &Daemon, pid: i32) -> Option<Away> {
-    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps"));
-    if maps.is_ok_and(|maps| !maps.is_empty() && !may_hold_blob(&maps)) {
+    if !may_be_away(pid) {
         return None;
     }
     rooms::stewards(&daemon.options.run_dir).into_iter().find_map(|(_, steward)| {

@@ -6,7 +6,7 @@ mod line;
 
 pub use descriptor_limits::MoreDescriptors;
 pub use limits::{Limit, limit};
-pub use line::{Line, line};
+pub use line::{Line, line, living};
 
 use crate::{Error, Result};
 use std::path::PathBuf;

@@ -1,9 +1,9 @@
 //! `tern job run`: a command with all that it starts.
 //!
-//! This process is the job's keeper. It tells `ternd` of itself before the command begins, so that
-//! no child escapes, and the kernel gives it the job's orphans (PR_SET_CHILD_SUBREAPER of
-//! prctl(2)), so that daemons stay in the job. It ends when the command does. Processes that are
-//! left then stay in the job.
+//! The tool is the job's keeper. The keeper tells `ternd` of itself before the command begins, so
+//! that no child escapes. The kernel gives the job's orphans to the keeper
+//! (PR_SET_CHILD_SUBREAPER of prctl(2)), so that daemons stay in the job. The keeper ends when the
+//! command does. Processes that are left then stay in the job.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;

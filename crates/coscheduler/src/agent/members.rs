@@ -13,8 +13,7 @@ pub type Threads = BTreeMap<i32, Thread>;
 /// agent and its guardian: a command that started the agent may be a descendant of a job.
 pub fn processes() -> Vec<Process> {
     let own = std::process::id() as i32;
-    let pids = os::process::all().unwrap_or_default();
-    let all = pids.into_iter().filter_map(process);
+    let all = os::process::living().into_iter().map(|(pid, line)| described(pid, line));
     all.filter(|process| process.key.pid != own && process.parent != own).collect()
 }
 
@@ -22,11 +21,11 @@ pub fn processes() -> Vec<Process> {
 pub fn process(pid: i32) -> Option<Process> {
     let line = os::process::line(pid).ok()?;
     // A zombie is done.
-    (line.state != 'Z').then_some(Process {
-        key: ProcessKey { pid, began: line.began },
-        parent: line.parent,
-        name: line.name,
-    })
+    (line.state != 'Z').then(|| described(pid, line))
+}
+
+fn described(pid: i32, line: os::process::Line) -> Process {
+    Process { key: ProcessKey { pid, began: line.began }, parent: line.parent, name: line.name }
 }
 
 /// Reads the threads of a task, with how each was scheduled when it was seen first.

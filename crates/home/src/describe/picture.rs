@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// Gives the processes with which process `pid`, which runs at home, would leave now, because they
 /// share memory; or why it cannot. Does what a move does before anything is sent, and lets the
-/// process go on. It stands still for a moment.
+/// process go on. The process stands still for a moment.
 pub fn leaves_with(pid: i32) -> Result<Vec<i32>, String> {
     match look(pid, &MemorySharing::Refused) {
         Ok(()) => Ok(Vec::new()),

@@ -18,6 +18,14 @@ pub struct Line {
     pub processor: usize,
 }
 
+/// Lists the processes that can be seen and have not ended, with their lines.
+pub fn living() -> Vec<(i32, Line)> {
+    let pids = super::all().unwrap_or_default();
+    let lines = pids.into_iter().filter_map(|pid| Some((pid, line(pid).ok()?)));
+    // A zombie is done.
+    lines.filter(|(_, line)| line.state != 'Z').collect()
+}
+
 /// Reads the line of a thread.
 ///
 /// # Errors
